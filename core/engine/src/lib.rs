@@ -1,2 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! SIP and media engine of voicecore.
+
+pub mod signal;
