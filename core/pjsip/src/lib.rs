@@ -1,2 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The pinned PJSIP behind a narrow C shim, with a safe Rust API.
+//!
+//! One [`Endpoint`] lives on one thread. The owner calls [`Endpoint::poll`] in a loop and reads what happened as
+//! [`SipEvent`]s; a [`Waker`] ends a poll early from any thread. PJSIP does dialogs, transactions, digest,
+//! session timers and offer/answer; media is not touched here. All `unsafe` of the workspace outside SIMD
+//! kernels is in this crate.
+
+mod endpoint;
+mod error;
+mod redact;
+mod types;
+
+pub use endpoint::{Endpoint, Waker};
+pub use error::SipError;
+pub use redact::{redact_text, redact_uri};
+pub use types::{
+    CallId, Codec, Credentials, DialRequest, Direction, EndpointConfig, EndpointStats,
+    MediaDescription, RegId, Registration, SipEvent,
+};

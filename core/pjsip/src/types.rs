@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What goes into the endpoint and what comes out of it.
+//!
+//! URIs hold people's numbers: every type with one in it prints redacted (`sip:…@host`) under `{:?}`.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::redact::redact_uri;
+
+/// A codec of the static RTP/AVP profile (RFC 3551 §6) that this crate can negotiate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// G.711 A-law, 8 kHz, static payload type 8.
+    Pcma,
+    /// G.711 µ-law, 8 kHz, static payload type 0.
+    Pcmu,
+}
+
+impl Codec {
+    /// Encoding name as in `a=rtpmap` (RFC 3551 §6).
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Pcma => "PCMA",
+            Codec::Pcmu => "PCMU",
+        }
+    }
+
+    /// Static payload type of RFC 3551 §6.
+    pub fn static_payload_type(self) -> u8 {
+        match self {
+            Codec::Pcma => 8,
+            Codec::Pcmu => 0,
+        }
+    }
+
+    /// RTP clock rate in Hz.
+    pub fn clock_rate(self) -> u32 {
+        8000
+    }
+}
+
+/// Direction of a media stream as seen from us (RFC 3264 §5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// We send and receive.
+    SendRecv,
+    /// We only send.
+    SendOnly,
+    /// We only receive: the peer holds us.
+    RecvOnly,
+    /// Neither.
+    Inactive,
+}
+
+impl Direction {
+    /// Whether we may send RTP.
+    pub fn sends(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::SendOnly)
+    }
+
+    /// Whether RTP may arrive.
+    pub fn receives(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::RecvOnly)
+    }
+}
+
+/// One call of this process. Never reused while the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One registration of this process. Never reused while the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegId(pub u64);
+
+impl fmt::Display for RegId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Settings of an [`Endpoint`](crate::Endpoint).
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// `User-Agent` of requests and `Server` of responses. Empty: neither is sent.
+    pub user_agent: String,
+    /// PJSIP's own log: 0 = none, 1 = errors, 2 and above = warnings (nothing above is compiled in).
+    pub log_level: u8,
+    /// Codecs an offer is checked against. An INVITE with none of them gets 488.
+    pub codecs: Vec<Codec>,
+    /// Calls at the same time, both directions. An INVITE above gets 503 with `Retry-After`.
+    pub max_calls: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        EndpointConfig {
+            user_agent: "voice-edge".to_owned(),
+            log_level: 2,
+            codecs: vec![Codec::Pcma, Codec::Pcmu],
+            max_calls: 200,
+        }
+    }
+}
+
+/// Digest credentials (RFC 8760: MD5 and SHA-256). Prints without its contents.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Realm they are meant for, `*` for any.
+    pub realm: String,
+    /// User name.
+    pub username: String,
+    /// Password in clear.
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("realm", &self.realm).finish_non_exhaustive()
+    }
+}
+
+/// An outgoing call.
+#[derive(Clone)]
+pub struct DialRequest {
+    /// Request-URI and `To`, such as `sip:100@192.0.2.1:5060;transport=tcp`.
+    pub uri: String,
+    /// Our address of record for `From`. `None`: `sip:anonymous@<our address>`.
+    pub from: Option<String>,
+    /// The offer (RFC 8866 text).
+    pub sdp: String,
+    /// Used when the peer challenges with 401 or 407.
+    pub credentials: Option<Credentials>,
+    /// Outbound proxy as a SIP URI (put into `Route`, loose routing). `None`: straight to `uri`.
+    pub route: Option<String>,
+}
+
+impl fmt::Debug for DialRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DialRequest")
+            .field("uri", &redact_uri(&self.uri))
+            .field("credentials", &self.credentials)
+            .field("route", &self.route.as_deref().map(redact_uri))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A binding to keep at a registrar (RFC 3261 §10).
+#[derive(Clone)]
+pub struct Registration {
+    /// Address of record, such as `sip:100@example.org`.
+    pub aor: String,
+    /// Registrar as a SIP URI without user part, such as `sip:192.0.2.1:5060`.
+    pub registrar: String,
+    /// Digest credentials.
+    pub credentials: Credentials,
+    /// Lifetime asked for, in seconds. The registrar may shorten it (RFC 3261 §10.3).
+    pub expires_s: u32,
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration")
+            .field("aor", &redact_uri(&self.aor))
+            .field("registrar", &redact_uri(&self.registrar))
+            .field("credentials", &self.credentials)
+            .field("expires_s", &self.expires_s)
+            .finish()
+    }
+}
+
+/// The audio stream both sides agreed on (RFC 3264), as we need it to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaDescription {
+    /// Where our RTP goes: the peer's `c=` and `m=`. The address is unspecified (`0.0.0.0`) when the peer
+    /// holds the old way; then `direction` does not send.
+    pub remote_rtp: SocketAddr,
+    /// The peer's `a=rtcp` (RFC 3605) when it has one, else RTP's port + 1 is meant. `None` with `a=rtcp-mux`.
+    pub remote_rtcp: Option<SocketAddr>,
+    /// Negotiated codec, both ways.
+    pub codec: Codec,
+    /// Payload type to send: the peer's number for the codec (7 bits, RFC 3550 §5.1).
+    pub payload_type: u8,
+    /// Payload type the peer sends: our number for the codec.
+    pub rx_payload_type: u8,
+    /// Payload type to send `telephone-event` with (RFC 4733), when agreed.
+    pub telephone_event: Option<u8>,
+    /// Payload type the peer sends `telephone-event` with, when agreed.
+    pub rx_telephone_event: Option<u8>,
+    /// Packet time the peer asks of us, in ms (RFC 8866 §6.4); 20 when it asks for none.
+    pub ptime_ms: u8,
+    /// As seen from us.
+    pub direction: Direction,
+}
+
+/// What happened, in order. `call` and `reg` are the ids this crate gave out.
+#[derive(Clone, PartialEq, Eq)]
+pub enum SipEvent {
+    /// A new INVITE that passed all checks. 100 was sent; the call waits for `ring`, `answer` or `reject`.
+    Incoming {
+        /// Id of the new call.
+        call: CallId,
+        /// SIP `Call-ID`.
+        sip_call_id: String,
+        /// URI of `From`, without display name.
+        from: String,
+        /// URI of `To`, without display name.
+        to: String,
+        /// Request-URI.
+        request_uri: String,
+        /// Where the INVITE came from.
+        source: SocketAddr,
+        /// False when the INVITE has no SDP: our 200 then carries the offer.
+        has_offer: bool,
+    },
+    /// A provisional response to our INVITE.
+    Progress {
+        /// Our outgoing call.
+        call: CallId,
+        /// 101..=199.
+        status: u16,
+    },
+    /// An offer and its answer are complete, the first or a later time.
+    Media {
+        /// The call.
+        call: CallId,
+        /// What was agreed.
+        media: MediaDescription,
+    },
+    /// ACK seen (incoming) or sent (outgoing).
+    Confirmed {
+        /// The call.
+        call: CallId,
+    },
+    /// The call is over; its id is not known any more. Follows `hangup` and `reject` at once.
+    Ended {
+        /// The call.
+        call: CallId,
+        /// SIP status that says why: 200 for a BYE, else the final status of the INVITE.
+        status: u16,
+        /// Reason phrase.
+        reason: String,
+        /// Whether the peer ended it.
+        by_remote: bool,
+    },
+    /// State of a registration changed or was refreshed.
+    Registration {
+        /// The registration.
+        reg: RegId,
+        /// Status of the last response; 408 or 503 also when none came. 200 with `expires_s` 0: unregistered.
+        status: u16,
+        /// Reason phrase.
+        reason: String,
+        /// Lifetime granted, in seconds; 0 when not registered.
+        expires_s: u32,
+    },
+    /// A request refused here, that never became a call.
+    Rejected {
+        /// Who sent it.
+        source: SocketAddr,
+        /// Status sent.
+        status: u16,
+        /// Why, in our words.
+        why: &'static str,
+    },
+    /// Something arrived that is no SIP message.
+    Malformed {
+        /// Who sent it, when the transport told.
+        source: Option<SocketAddr>,
+        /// Why it was dropped, redacted.
+        why: String,
+    },
+    /// A line for the log, redacted: no user parts, no digits of theirs.
+    Log {
+        /// 1 = error, 2 = warning, 3 = information.
+        level: u8,
+        /// Text.
+        message: String,
+    },
+}
+
+impl fmt::Debug for SipEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SipEvent::Incoming { call, from, to, request_uri, source, has_offer, .. } => f
+                .debug_struct("Incoming")
+                .field("call", call)
+                .field("from", &redact_uri(from))
+                .field("to", &redact_uri(to))
+                .field("request_uri", &redact_uri(request_uri))
+                .field("source", source)
+                .field("has_offer", has_offer)
+                .finish_non_exhaustive(),
+            SipEvent::Progress { call, status } => {
+                f.debug_struct("Progress").field("call", call).field("status", status).finish()
+            }
+            SipEvent::Media { call, media } => {
+                f.debug_struct("Media").field("call", call).field("media", media).finish()
+            }
+            SipEvent::Confirmed { call } => f.debug_struct("Confirmed").field("call", call).finish(),
+            SipEvent::Ended { call, status, reason, by_remote } => f
+                .debug_struct("Ended")
+                .field("call", call)
+                .field("status", status)
+                .field("reason", reason)
+                .field("by_remote", by_remote)
+                .finish(),
+            SipEvent::Registration { reg, status, reason, expires_s } => f
+                .debug_struct("Registration")
+                .field("reg", reg)
+                .field("status", status)
+                .field("reason", reason)
+                .field("expires_s", expires_s)
+                .finish(),
+            SipEvent::Rejected { source, status, why } => f
+                .debug_struct("Rejected")
+                .field("source", source)
+                .field("status", status)
+                .field("why", why)
+                .finish(),
+            SipEvent::Malformed { source, why } => {
+                f.debug_struct("Malformed").field("source", source).field("why", why).finish()
+            }
+            SipEvent::Log { level, message } => {
+                f.debug_struct("Log").field("level", level).field("message", message).finish()
+            }
+        }
+    }
+}
+
+/// Counters since the endpoint was created. Exact, unlike the events, whose rate is bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStats {
+    /// Datagrams and stream data dropped because they were no SIP message.
+    pub malformed: u64,
+    /// Requests refused by this crate itself (see [`SipEvent::Rejected`]).
+    pub rejected: u64,
+    /// Log lines and Malformed/Rejected events held back by the rate bound.
+    pub events_suppressed: u64,
+    /// Calls that exist now.
+    pub calls: usize,
+}
