@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the media thread is told, what it counts, and how it fails.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Samples a second on the line.
+pub const LINE_RATE: u32 = 8000;
+/// Samples of one call in one 20 ms tick.
+pub const FRAME: usize = 160;
+/// Length of a tick.
+pub const TICK_NS: u64 = 20_000_000;
+
+/// Settings of the media thread, fixed at start. Checked by `EngineConfig`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MediaConfig {
+    /// Least jitter buffer delay, ms.
+    pub jitter_min_ms: u32,
+    /// Greatest jitter buffer delay, ms.
+    pub jitter_max_ms: u32,
+    /// Audio handed over from before the first speech sample, ms.
+    pub preroll_ms: u32,
+    /// Audio that may wait in a call's play-out queue, s.
+    pub playout_max_s: f64,
+    /// Silence on RTP after which [`crate::events::MediaEvent::MediaTimeout`] is told, s.
+    pub media_timeout_s: f64,
+    /// Start the recorder thread. Without it, `add_call` ignores `recording`.
+    pub recording: bool,
+    /// CPU the media thread is pinned to.
+    pub core: Option<usize>,
+    /// SCHED_FIFO priority of the media thread, 1 to 99; `None` is normal scheduling.
+    pub priority: Option<u8>,
+    /// Voice activity decisions.
+    pub vad: VadConfig,
+    /// Calls at once.
+    pub max_calls: usize,
+}
+
+/// How speech probabilities become the start and the end of speech.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VadConfig {
+    /// Probability at which speech begins.
+    pub threshold: f32,
+    /// Probability below which a pause begins.
+    pub release: f32,
+    /// Speech needed before it counts, ms.
+    pub speech_start_ms: u32,
+    /// Pause that ends a stretch of speech, ms.
+    pub speech_end_ms: u32,
+}
+
+impl Default for VadConfig {
+    fn default() -> Self {
+        VadConfig { threshold: 0.5, release: 0.35, speech_start_ms: 64, speech_end_ms: 600 }
+    }
+}
+
+impl Default for MediaConfig {
+    fn default() -> Self {
+        MediaConfig {
+            jitter_min_ms: 20,
+            jitter_max_ms: 200,
+            preroll_ms: 300,
+            playout_max_s: 120.0,
+            media_timeout_s: 30.0,
+            recording: false,
+            core: None,
+            priority: None,
+            vad: VadConfig::default(),
+            max_calls: 200,
+        }
+    }
+}
+
+/// Audio codec of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// G.711 A-law, static payload type 8.
+    Pcma,
+    /// G.711 μ-law, static payload type 0.
+    Pcmu,
+}
+
+impl Codec {
+    /// Encoding name as in SDP.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Pcma => "PCMA",
+            Codec::Pcmu => "PCMU",
+        }
+    }
+}
+
+/// Direction of media as seen from us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Both ways.
+    SendRecv,
+    /// We send only: the caller is on our hold.
+    SendOnly,
+    /// We receive only: the peer holds us.
+    RecvOnly,
+    /// Neither.
+    Inactive,
+}
+
+impl Direction {
+    /// Whether we send.
+    pub fn sends(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::SendOnly)
+    }
+
+    /// Whether we expect to receive.
+    pub fn receives(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::RecvOnly)
+    }
+}
+
+/// Outcome of an offer/answer exchange, for the media thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaParams {
+    /// Where the peer's SDP says RTP goes.
+    pub remote_rtp: SocketAddr,
+    /// Where its SDP says RTCP goes; `None` is the port above RTP's.
+    pub remote_rtcp: Option<SocketAddr>,
+    /// Codec to send.
+    pub codec: Codec,
+    /// RTP payload type of the codec.
+    pub payload_type: u8,
+    /// RTP payload type of telephone-event, if negotiated.
+    pub telephone_event: Option<u8>,
+    /// Packet length the peer asks for, ms. Sent is the nearest of 10, 20, 30, 40, 60.
+    pub ptime_ms: u8,
+    /// Direction as seen from us.
+    pub direction: Direction,
+}
+
+/// Counters of one call. Kept readable until [`crate::events::MediaEvent::Closed`] was drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallStats {
+    /// RTP packets taken.
+    pub rx_packets: u64,
+    /// Payload bytes taken.
+    pub rx_bytes: u64,
+    /// Packets missing by sequence number (RFC 3550 A.3), never below 0.
+    pub rx_lost: u64,
+    /// Packets that came after their turn to be played.
+    pub rx_late: u64,
+    /// Packets that came twice.
+    pub rx_duplicate: u64,
+    /// Datagrams that were neither RTP nor RTCP, or broke its rules.
+    pub rx_malformed: u64,
+    /// RTP packets from an address that is not the peer's: not played.
+    pub rx_foreign: u64,
+    /// Changes of the peer's SSRC.
+    pub ssrc_changes: u64,
+    /// Interarrival jitter (RFC 3550 A.8), ms.
+    pub jitter_ms: f64,
+    /// Jitter buffer delay at the moment, ms.
+    pub jitter_delay_ms: f64,
+    /// RTP packets sent.
+    pub tx_packets: u64,
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Packets the system refused to send.
+    pub tx_errors: u64,
+    /// 20 ms frames in which missing audio was concealed.
+    pub concealed_frames: u64,
+    /// Round-trip time from RTCP (RFC 3550 6.4.1), ms.
+    pub rtt_ms: Option<f64>,
+    /// Loss the peer reports of our packets (RTCP), in 1/256.
+    pub remote_fraction_lost: Option<u8>,
+    /// Times the play-out queue ran dry inside a turn.
+    pub playout_underruns: u64,
+    /// Samples a channel of the recording replaced by silence.
+    pub recording_gap_samples: u64,
+    /// Codec in use, once known.
+    pub codec: Option<Codec>,
+}
+
+/// Counters of the media thread, over all calls so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediaStats {
+    /// Ticks run.
+    pub ticks: u64,
+    /// Ticks that began more than 5 ms late.
+    pub late_ticks: u64,
+    /// Ticks given up because the thread was not run for too long.
+    pub skipped_ticks: u64,
+    /// Greatest lateness of a tick, µs.
+    pub max_lateness_us: u64,
+    /// Calls at the moment.
+    pub calls_active: u64,
+    /// Calls so far.
+    pub calls_total: u64,
+    /// RTP packets taken.
+    pub rx_packets: u64,
+    /// RTP packets missing by sequence number, of finished and running calls.
+    pub rx_lost: u64,
+    /// RTP packets that came after their turn to be played.
+    pub rx_late: u64,
+    /// RTP packets that came twice.
+    pub rx_duplicate: u64,
+    /// Datagrams that were neither RTP nor RTCP, or broke its rules.
+    pub rx_malformed: u64,
+    /// RTP packets from an address that is not the peer's.
+    pub rx_foreign: u64,
+    /// RTP packets sent.
+    pub tx_packets: u64,
+    /// Packets the system refused to send.
+    pub tx_errors: u64,
+    /// 20 ms frames in which missing audio was concealed.
+    pub concealed_frames: u64,
+    /// Times a play-out queue ran dry inside a turn.
+    pub playout_underruns: u64,
+    /// Events or audio dropped because the consumer was too slow.
+    pub events_dropped: u64,
+    /// Recordings given up for a disk error.
+    pub recording_errors: u64,
+}
+
+/// Errors of the media layer.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// A thread, descriptor or clock could not be had at start.
+    #[error("media: cannot start {what}: {source}")]
+    Start {
+        /// What could not be had.
+        what: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// More calls than `max_calls`.
+    #[error("media: {max} calls are running; raise max_calls or add a machine")]
+    TooManyCalls {
+        /// The configured limit.
+        max: usize,
+    },
+    /// The call is already known.
+    #[error("media: call {0} was added twice")]
+    CallExists(u64),
+    /// No such call, or it has ended.
+    #[error("media: call {0} has ended")]
+    NoSuchCall(u64),
+    /// The chunk does not fit into the play-out queue. Nothing of it was taken.
+    #[error("media: play-out queue of call {call} is full ({queued_ms} ms wait); send slower or raise playout_max_s")]
+    PlayoutFull {
+        /// Call it is about.
+        call: u64,
+        /// Audio that waits, ms.
+        queued_ms: u64,
+    },
+    /// A sampling rate outside 8000 to 48000 Hz, or another rate than the turn began with.
+    #[error("media: {rate} Hz cannot be played; give 8000 to 48000 Hz and one rate in a turn")]
+    BadRate {
+        /// The rate given.
+        rate: u32,
+    },
+    /// The media thread does not take commands.
+    #[error("media: command queue full, the media thread is not being run; give it a core of its own")]
+    Busy,
+}
+
+impl MediaError {
+    /// Stable code for applications.
+    pub fn code(&self) -> &'static str {
+        match self {
+            MediaError::Start { .. } | MediaError::Busy | MediaError::CallExists(_) => "media.failed",
+            MediaError::TooManyCalls { .. } => "media.too_many_calls",
+            MediaError::NoSuchCall(_) => "call.gone",
+            MediaError::PlayoutFull { .. } => "media.playout_full",
+            MediaError::BadRate { .. } => "media.bad_rate",
+        }
+    }
+}

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Recording to WAV on a thread of its own.

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How media reaches the machine: RTP over UDP (WebSocket media streams join later).
+
+pub mod rtp;
+mod sockets;
+
+pub use sockets::RtpSockets;
