@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings themselves: one frozen dataclass a TOML table. Limits live beside the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as _field
+from pathlib import Path
+from typing import Any
+
+from .secret import Secret
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the reader checks of one setting beyond its type."""
+
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str | int, ...] = ()
+    kind: str = ""  # "", "url", "host", "bind", "file", "dir", "secret_file", "sip_uri", "text"
+
+
+def setting(default: Any = REQUIRED, *, private: bool = False, **rule: Any) -> Any:
+    """A dataclass field with its :class:`Rule`; ``private`` keeps it out of the repr."""
+    metadata = {"rule": Rule(**rule)}
+    if default is REQUIRED:
+        return _field(metadata=metadata, repr=not private)
+    if isinstance(default, dict):
+        return _field(default_factory=dict, metadata=metadata)
+    return _field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trunk:
+    """One registration at a SIP provider."""
+
+    name: str = setting(kind="text")
+    registrar: str = setting(kind="sip_uri")
+    aor: str = setting(kind="sip_uri", private=True)
+    username: str = setting(kind="text", private=True)
+    password_file: Secret = setting(kind="secret_file")
+    realm: str = setting("*", kind="text")
+    expires_s: int = setting(300, low=30, high=86_400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sip:
+    bind: str = setting("0.0.0.0", kind="bind")
+    port: int = setting(5060, low=0, high=65_535)
+    tcp: bool = setting(True)
+    public_address: str | None = setting(None, kind="bind")
+    rtp_ports: tuple[int, ...] = setting((16_384, 32_767), low=1_024, high=65_535)
+    codecs: tuple[str, ...] = setting(("PCMA", "PCMU"), choices=("PCMA", "PCMU"))
+    max_calls: int = setting(200, low=1, high=4_000)
+    user_agent: str = setting("voice-edge", kind="text")
+    trunk: tuple[Trunk, ...] = setting(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    dir: Path | None = setting(None, kind="dir")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vad:
+    threshold: float = setting(0.5, low=0.05, high=0.95)
+    release: float = setting(0.35, low=0.01, high=0.95)
+    speech_start_ms: int = setting(64, low=32, high=1_000)
+    speech_end_ms: int = setting(600, low=100, high=5_000)
+    preroll_ms: int = setting(300, low=0, high=2_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    jitter_min_ms: int = setting(20, low=20, high=500)
+    jitter_max_ms: int = setting(200, low=20, high=1_000)
+    timeout_s: float = setting(30.0, low=1, high=3_600)
+    playout_max_s: float = setting(120.0, low=5, high=600)
+    core: int | None = setting(None, low=0, high=1_023)
+    priority: int | None = setting(None, low=1, high=99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    language: str = setting("en", kind="text")
+    system_prompt: str = setting(kind="text")
+    greeting: str = setting("Hello, how can I help you?")
+    apology: str = setting(
+        "Sorry, I could not answer that just now. Please say it again.", kind="text"
+    )
+    reprompt: str = setting("Are you still there?", kind="text")
+    goodbye: str = setting("Goodbye.", kind="text")
+    continue_prompt: str = setting("Please go on.", kind="text")
+    barge_in: bool = setting(True)
+    barge_in_min_ms: int = setting(100, low=0, high=2_000)
+    noise_ms: int = setting(120, low=0, high=1_000)
+    backchannels: tuple[str, ...] = setting(
+        ("mm", "mhm", "mmhm", "mm-hm", "mm-hmm", "hm", "hmm", "uh-huh", "uh huh", "ah", "oh")
+    )
+    answer_deadline_s: float = setting(15.0, low=1, high=120)
+    idle_s: float = setting(10.0, low=1, high=600)
+    idle_reprompts: int = setting(1, low=0, high=10)
+    max_failures: int = setting(3, low=1, high=100)
+    max_call_s: float = setting(1_800.0, low=10, high=86_400)
+    history_turns: int = setting(40, low=2, high=1_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What every model server has: where it is and how long each step may take."""
+
+    url: str = setting(kind="url")
+    model: str = setting(kind="text")
+    api_key_file: Secret | None = setting(None, kind="secret_file")
+    connect_s: float = setting(2.0, low=0.05, high=60)
+    first_byte_s: float = setting(5.0, low=0.05, high=120)
+    between_chunks_s: float = setting(3.0, low=0.05, high=120)
+    total_s: float = setting(30.0, low=0.1, high=600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llm(Server):
+    temperature: float = setting(0.7, low=0, high=2)
+    max_tokens: int = setting(300, low=1, high=32_768)
+    extra: Mapping[str, Any] = setting({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tts(Server):
+    voice: str = setting(kind="text")
+    rate: int = setting(24_000, choices=(8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stt(Server):
+    rate: int = setting(8_000, choices=(8_000, 16_000))
+    total_s: float = setting(10.0, low=0.1, high=600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    level: str = setting("info", choices=("debug", "info", "warning", "error"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The whole file."""
+
+    sip: Sip
+    recording: Recording
+    vad: Vad
+    media: Media
+    agent: Agent
+    llm: Llm
+    tts: Tts
+    stt: Stt
+    log: Log

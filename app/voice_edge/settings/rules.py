@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks that look at more than one setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .model import Settings
+
+
+def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield (key, what, remedy) for settings that contradict each other."""
+    yield from _ports(s)
+    if not s.sip.codecs:
+        yield "sip.codecs", "is empty", 'Name at least one codec, such as ["PCMA", "PCMU"]'
+    if len(set(s.sip.codecs)) != len(s.sip.codecs):
+        yield "sip.codecs", "names a codec twice", "Name each once, the preferred one first"
+    if s.vad.release > s.vad.threshold:
+        yield (
+            "vad.release",
+            f"{s.vad.release} lies above vad.threshold ({s.vad.threshold})",
+            "Speech must end at a lower probability than it starts at: choose a lower value",
+        )
+    if s.media.jitter_min_ms > s.media.jitter_max_ms:
+        yield (
+            "media.jitter_min_ms",
+            f"{s.media.jitter_min_ms} lies above media.jitter_max_ms ({s.media.jitter_max_ms})",
+            "Swap them or raise the maximum",
+        )
+    if s.agent.idle_s >= s.agent.max_call_s:
+        yield (
+            "agent.idle_s",
+            "is not shorter than agent.max_call_s",
+            "Choose a shorter idle time, or the caller is never asked",
+        )
+    for name in ("llm", "tts", "stt"):
+        server = getattr(s, name)
+        if server.first_byte_s > server.total_s:
+            yield (
+                f"{name}.first_byte_s",
+                f"{server.first_byte_s:g} lies above {name}.total_s ({server.total_s:g})",
+                "The whole request must be allowed at least as long as its first byte",
+            )
+
+
+def _ports(s: Settings) -> Iterator[tuple[str, str, str]]:
+    if len(s.sip.rtp_ports) != 2 or s.sip.rtp_ports[0] > s.sip.rtp_ports[1]:
+        yield "sip.rtp_ports", "is not a range", "Write [lowest, highest], such as [16384, 32767]"
+        return
+    low, high = s.sip.rtp_ports
+    pairs = (high + 1 - (low + low % 2)) // 2  # RTP on even ports, RTCP on the next (RFC 3550 §11)
+    if pairs < s.sip.max_calls:
+        yield (
+            "sip.rtp_ports",
+            f"has room for {max(pairs, 0)} calls, sip.max_calls is {s.sip.max_calls}",
+            "Widen the range (two ports a call) or lower sip.max_calls",
+        )
+    if low <= s.sip.port <= high:
+        yield (
+            "sip.port",
+            f"{s.sip.port} lies inside sip.rtp_ports",
+            "Move one of them so that they do not overlap",
+        )
