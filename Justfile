@@ -1,25 +1,53 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Recipes by group; `just --list` is the manual. Without `just` on the machine: ./justw RECIPE.
+# Recipes by group, one line each: `just --list` is the manual. Without `just` here: ./justw RECIPE.
 
-set positional-arguments := true
-set unstable := false
+set positional-arguments
 
 python := ".venv/bin/python"
 
-# the manual
 [private]
 default:
     @just --justfile {{ quote(justfile()) }} --list --unsorted
+
+# Hold a conversation on this machine: build, start the agent and its model servers, place a SIP call
+[group('use')]
+demo *options: (_ready "demo")
+    @.venv/bin/voice-edge demo "$@"
+
+# Answer calls with the settings in CONFIG, a TOML file (example: config/voice-edge.example.toml)
+[group('use')]
+run config: (_ready "demo")
+    @.venv/bin/voice-edge run --config "$1"
+
+# Run all tests; with pytest's options, only the Python ones (./justw test -k barge_in)
+[group('develop')]
+test *options: (_ready "test")
+    @[ $# -gt 0 ] || {{ python }} -m tools.cargo test --workspace --locked
+    @{{ python }} -m pytest "$@"
+
+# Check formatting, lints, types, stubs and house rules
+[group('develop')]
+check: (_ready "check")
+    @{{ python }} -m tools.check
+
+# Format, and mend what the linters can mend themselves
+[group('develop')]
+fix: (_ready "fix")
+    {{ python }} -m tools.cargo fmt --all
+    {{ python }} -m ruff check --quiet --fix . ; {{ python }} -m ruff format --quiet .
 
 # Refresh the pins and hashes of Python packages after a change to requirements/*.in (--upgrade: newest of all)
 [group('upkeep')]
 lock *options: _venv
     @{{ python }} -m tools.lock "$@"
 
-# Remove what was built here (the caches under ~/.cache stay)
+# Remove what was built in this checkout (the caches under ~/.cache stay)
 [group('upkeep')]
 clean:
     rm -rf out target .venv
+
+_ready recipe: _venv
+    @{{ python }} -m tools.setup "{{ recipe }}"
 
 _venv:
     @JUSTW_BOOTSTRAP_ONLY=1 ./justw

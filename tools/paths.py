@@ -27,7 +27,7 @@ def uv() -> str:
 
 
 def uv_environment() -> dict[str, str]:
-    """Environment for uv: this checkout's .venv, the system's certificates, patience with mirrors."""
+    """Environment for uv: this checkout's .venv, the system's certificates, patience."""
     defaults = {"UV_SYSTEM_CERTS": "1", "UV_HTTP_TIMEOUT": "180", "UV_PYTHON_DOWNLOADS": "never"}
     # A cache on another file system than the checkout is common in containers: copying is right.
     defaults["UV_LINK_MODE"] = "copy" if not _same_file_system() else "hardlink"

@@ -44,7 +44,7 @@ MEMORY = VENV / "voice-edge.json"
 
 
 def cargo_environment() -> dict[str, str]:
-    """Environment for cargo: a toolchain that serves and the pinned third-party parts, made if missing."""
+    """For cargo: a toolchain that serves, and the pinned third-party parts, built if need be."""
     environment = {
         **os.environ,
         "PATH": system.rust_path(),

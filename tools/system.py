@@ -51,7 +51,7 @@ NEEDS = {
         ("file:/usr/include/openssl/ssl.h",),
         (("libssl-dev",),),
     ),
-    # Debian 12's own rustc is from 2022; 12 and 13 carry a current one beside it, kept for browsers.
+    # Debian 12's own rustc is from 2022; 12 and 13 carry a current one too, kept for browsers.
     "rust": Need(
         "compiles the core",
         ("rust:cargo",),
