@@ -60,12 +60,12 @@ def _fetch_from(kind: str, package: str, suite: str, sha256: str, target: Path) 
     base = cache_dir() / "apt" / f"{kind}-{suite}"
     with locked(base.with_suffix(".lock"), f"package lists of {suite}"):
         errors: list[str] = []
-        for uri in _repositories():
-            options = _options(base, f"{kind} {_trust()}{uri} {suite} main\n")
+        for uri in repositories():
+            options = private_options(base, f"{kind} {_trust()}{uri} {suite} main\n")
             # Lists that are still fresh may miss a file that came since: look again once.
             for force in (False, True):
                 try:
-                    updated = _update(base, options, suite, force=force)
+                    updated = update(base, options, suite, force=force)
                 except AptError as error:
                     errors.append(str(error))
                     break
@@ -82,7 +82,7 @@ def _fetch_from(kind: str, package: str, suite: str, sha256: str, target: Path) 
 
 def _find(kind: str, options: list[str], package: str, sha256: str) -> str | None:
     verb = ["showsrc", "--only-source"] if kind == "deb-src" else ["show"]
-    text = _run(["apt-cache", *options, *verb, package], 120, check=False)
+    text = run(["apt-cache", *options, *verb, package], 120, check=False)
     for paragraph in text.split("\n\n"):
         directory = filename = None
         for line in paragraph.splitlines():
@@ -101,40 +101,43 @@ def _find(kind: str, options: list[str], package: str, sha256: str) -> str | Non
 
 
 def _download(options: list[str], uri: str, target: Path, sha256: str) -> None:
-    _run([str(HELPER), *options, "download-file", uri, str(target), f"SHA256:{sha256}"], 1800)
+    run([str(HELPER), *options, "download-file", uri, str(target), f"SHA256:{sha256}"], 1800)
 
 
-def _update(base: Path, options: list[str], suite: str, *, force: bool) -> bool:
+def update(base: Path, options: list[str], suite: str, *, force: bool) -> bool:
     stamp = base / "updated"
     if not force and stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < LISTS_FRESH_S:
         return False
     say(f"package lists of {suite}: loading")
-    _run(["apt-get", *options, "--error-on=any", "update"], UPDATE_TIMEOUT_S)
+    run(["apt-get", *options, "--error-on=any", "update"], UPDATE_TIMEOUT_S)
     stamp.touch()
     return True
 
 
-def _repositories() -> list[str]:
-    """Addresses of Debian archives that this machine's apt is set up with, the main one first."""
-    uris = _indextargets([])
+def repositories(label: str = "Debian") -> list[str]:
+    """Addresses of Debian archives that this machine's apt is set up with, the main one first.
+
+    ``label`` is the Release file's: ``Debian`` or ``Debian-Security``.
+    """
+    uris = indextargets([], label)
     if not uris:
         # A machine without package lists (a fresh container): load them into a folder of our own.
         base = cache_dir() / "apt" / "system"
-        options = _options(base, None)
-        _run(["apt-get", *options, "update"], UPDATE_TIMEOUT_S, check=False)
-        uris = _indextargets(options)
+        options = private_options(base, None)
+        run(["apt-get", *options, "update"], UPDATE_TIMEOUT_S, check=False)
+        uris = indextargets(options, label)
     if not uris:
         raise AptError("apt knows no Debian repository; check its sources with: apt-get indextargets")
     return uris
 
 
-def _indextargets(options: list[str]) -> list[str]:
+def indextargets(options: list[str], label: str) -> list[str]:
     wanted = "$(REPO_URI)\t$(ORIGIN)\t$(LABEL)\t$(CREATED_BY)"
-    text = _run(["apt-get", *options, "indextargets", "--format", wanted], 60, check=False)
+    text = run(["apt-get", *options, "indextargets", "--format", wanted], 60, check=False)
     uris: list[str] = []
     for line in text.splitlines():
         uri, _, rest = line.partition("\t")
-        if rest == "Debian\tDebian\tPackages" and uri not in uris:
+        if rest == f"Debian\t{label}\tPackages" and uri not in uris:
             uris.append(uri)
     return uris
 
@@ -146,7 +149,7 @@ def _trust() -> str:
     return ""
 
 
-def _options(base: Path, sources: str | None) -> list[str]:
+def private_options(base: Path, sources: str | None) -> list[str]:
     """Options that keep apt inside ``base``; ``sources`` None leaves the machine's own sources in force."""
     for name in ("lists/partial", "cache/archives/partial"):
         (base / name).mkdir(parents=True, exist_ok=True)
@@ -170,7 +173,7 @@ def _options(base: Path, sources: str | None) -> list[str]:
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-def _run(command: list[str], timeout_s: float, *, check: bool = True) -> str:
+def run(command: list[str], timeout_s: float, *, check: bool = True) -> str:
     """Run and return stdout. With ``check``, a failure raises with the last lines of what it printed."""
     try:
         done = subprocess.run(
