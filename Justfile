@@ -41,6 +41,11 @@ fix: (_ready "fix")
 lock *options: _venv
     @{{ python }} -m tools.lock "$@"
 
+# Run RECIPES on a newly made Debian tree, MACHINE is debian12 or debian13; needs root (--user: as one without)
+[group('upkeep')]
+fresh machine *recipes: _venv
+    @{{ python }} -m tools.fresh "$@"
+
 # Remove what was built in this checkout (the caches under ~/.cache stay)
 [group('upkeep')]
 clean:

@@ -37,6 +37,7 @@ def step(name: str, *, log: str, expect: str = "") -> Iterator[None]:
     LOGS.mkdir(parents=True, exist_ok=True)
     outer, _log = _log, LOGS / f"{log}.log"
     _log.write_text("")
+    _give_to_owner(OUT, LOGS, _log)
     begun = time.monotonic()
     done = threading.Event()
     hint = f" ({expect})" if expect else ""
@@ -107,6 +108,14 @@ def elapsed(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _give_to_owner(*paths: Path) -> None:
+    """Logs of what root did in somebody's checkout must not be in their way afterwards."""
+    if os.geteuid() == 0:
+        owner = ROOT.stat()
+        for path in paths:
+            os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _failure(shown: str, status: int) -> str:
