@@ -87,7 +87,7 @@ class AgentSide(ABC):
         else:
             turn.settle(0, now)
 
-    # --- the agent answers ------------------------------------------------------------------------
+    # --- the agent answers ---
 
     def _new_id(self) -> int:
         self._next_id += 1
@@ -225,7 +225,7 @@ class AgentSide(ABC):
         else:
             self._say_phrase(Kind.APOLOGY, self.policy.apology, now)
 
-    # --- the play-out -------------------------------------------------------------------------------
+    # --- the play-out ---
 
     def _watch_playout(self, turn: AgentTurn, now: int) -> None:
         began = turn.first_sample_ns or now

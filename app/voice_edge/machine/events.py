@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# --- events from the line ---------------------------------------------------------------------
+# --- events from the line ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class CallEnded:
     by_remote: bool
 
 
-# --- events from the model servers --------------------------------------------------------------
+# --- events from the model servers ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class VoiceFailed:
     index: int
 
 
-# --- events from the driver ---------------------------------------------------------------------
+# --- events from the driver ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ Event = (
     | Shutdown
 )
 
-# --- actions ------------------------------------------------------------------------------------
+# --- actions ---
 
 
 @dataclass(frozen=True, slots=True)

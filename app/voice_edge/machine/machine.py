@@ -16,7 +16,7 @@ from .turns import AgentTurn, CallerTurn, Kind, Segment, clean_transcript, norma
 
 
 class CallMachine(AgentSide):
-    """``handle(event, now_ns)`` returns what to do; ``next_deadline()`` says when to send ``Tick``."""
+    """``handle(event, now_ns)`` returns what to do; ``next_deadline()`` when to send ``Tick``."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
@@ -61,7 +61,7 @@ class CallMachine(AgentSide):
                 self._reply_event(event, now_ns)
         return self._actions
 
-    # --- timers ---------------------------------------------------------------------------------
+    # --- timers ---
 
     def _tick(self, now: int) -> None:
         while (timer := self._timers.pop_due(now)) is not None:
@@ -112,7 +112,7 @@ class CallMachine(AgentSide):
             self._drop_agent(now)
             self._after_playout(turn, now)
 
-    # --- beginning and end ----------------------------------------------------------------------
+    # --- beginning and end ---
 
     def _answered(self, now: int) -> None:
         self._timers.arm(Timer.CALL, now + self.policy.max_call_ns)
@@ -121,7 +121,7 @@ class CallMachine(AgentSide):
         else:
             self._listen(now)
 
-    # --- the caller speaks ------------------------------------------------------------------------
+    # --- the caller speaks ---
 
     def _speech_started(self, event: ev.SpeechStarted, now: int) -> None:
         if self._segment is not None:

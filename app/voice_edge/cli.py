@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command ``voice-edge``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from . import __version__, logs, process
+from .check import check, table
+from .service import Service
+from .settings import Settings, SettingsError, load
+
+_log = logging.getLogger(__name__)
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 fine, 1 failed, 2 wrong settings or usage, 130 interrupted."""
+    process.one_math_thread()
+    arguments, rest = _parser().parse_known_args(argv)
+    try:
+        if arguments.command == "demo":
+            # Its options are its own.
+            demo = importlib.import_module("voice_edge.demo")
+            return int(demo.main(rest))
+        if rest:
+            _parser().error(f"unrecognized arguments: {' '.join(rest)}")
+        settings = load(arguments.config)
+        if arguments.command == "check":
+            return _check(settings)
+        return _run(settings, arguments.ready_file)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="voice-edge", description="A voice agent that answers SIP calls."
+    )
+    parser.add_argument("--version", action="version", version=f"voice-edge {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="answer calls until SIGINT or SIGTERM")
+    run.add_argument(
+        "--ready-file",
+        type=Path,
+        help="write the SIP address and the process id there (JSON) once calls are answered",
+    )
+    checker = commands.add_parser("check", help="check settings, ports and model servers")
+    for command in (run, checker):
+        command.add_argument("--config", type=Path, required=True, help="settings (TOML)")
+    commands.add_parser("demo", help="a call on this machine, from end to end", add_help=False)
+    return parser
+
+
+def _check(settings: Settings) -> int:
+    findings = asyncio.run(check(settings))
+    print(table(findings))
+    return FAILED if any(f.state == "fail" for f in findings) else OK
+
+
+def _run(settings: Settings, ready_file: Path | None) -> int:
+    logs.setup(settings.log.level)
+    process.raise_descriptor_limit()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, ready_file))
+    except ImportError as error:
+        _log.error("%s; install the voicecore wheel", error)
+        return FAILED
+    except Exception as error:
+        if not isinstance(getattr(error, "code", None), str):
+            if isinstance(error, OSError):
+                _log.error("cannot start: %s: %s", error.filename, error.strerror)
+                return FAILED
+            raise
+        # Of voicecore: its message names the place and the remedy.
+        _log.error("cannot start: %s", error)
+        return FAILED
+    return OK
+
+
+async def _serve(settings: Settings, ready_file: Path | None) -> None:
+    def ready(address: tuple[str, int]) -> None:
+        process.notify("READY=1")
+        if ready_file is not None:
+            _write_ready(ready_file, address)
+
+    service = Service(settings, ready=ready)
+
+    def stop(received: signal.Signals) -> None:
+        loop.remove_signal_handler(received)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, _force, each)
+        _log.info("%s: stopping; once more forces it", received.name)
+        process.notify("STOPPING=1")
+        service.stop()
+
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stop, each)
+    await service.run()
+
+
+def _force(received: signal.Signals) -> None:
+    print(f"{received.name} again: ending at once", file=sys.stderr, flush=True)
+    os._exit(128 + received)
+
+
+def _write_ready(path: Path, address: tuple[str, int]) -> None:
+    """By rename, so that who waits for the file never reads half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps({"sip": list(address), "pid": os.getpid()}) + "\n")
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as a service: engine, model servers, one session a call, a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .adapters import LlmClient, SttClient, TtsClient
+from .call import CallSession, Servers
+from .logs import describe
+from .machine import Policy
+from .phrases import PhraseCache
+from .ports import EngineLike
+from .process import freeze_heap
+from .settings import Settings
+
+_log = logging.getLogger(__name__)
+
+# The core says BYE and closes recordings within 3 s; then the sessions have this long to finish.
+_SESSIONS_WAIT_S = 2.0
+
+
+def engine_options(settings: Settings) -> dict[str, Any]:
+    """The keyword arguments of ``voicecore.EngineConfig``."""
+    sip, vad, media = settings.sip, settings.vad, settings.media
+    return {
+        "bind": sip.bind,
+        "sip_port": sip.port,
+        "tcp": sip.tcp,
+        "public_address": sip.public_address,
+        "rtp_ports": (sip.rtp_ports[0], sip.rtp_ports[1]),
+        "codecs": sip.codecs,
+        "max_calls": sip.max_calls,
+        "user_agent": sip.user_agent,
+        "recording_dir": None if settings.recording.dir is None else str(settings.recording.dir),
+        "preroll_ms": vad.preroll_ms,
+        "vad_threshold": vad.threshold,
+        "vad_release": vad.release,
+        "speech_start_ms": vad.speech_start_ms,
+        "speech_end_ms": vad.speech_end_ms,
+        "jitter_min_ms": media.jitter_min_ms,
+        "jitter_max_ms": media.jitter_max_ms,
+        "media_timeout_s": media.timeout_s,
+        "playout_max_s": media.playout_max_s,
+        "media_core": media.core,
+        "media_priority": media.priority,
+    }
+
+
+def core_engine(settings: Settings) -> EngineLike:
+    """The real engine. Imported here, so that everything else works without the native module."""
+    import voicecore  # noqa: PLC0415
+
+    engine: EngineLike = voicecore.Engine(voicecore.EngineConfig(**engine_options(settings)))
+    return engine
+
+
+class Service:
+    """``run()`` serves calls until ``stop()`` was called."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: Callable[[Settings], EngineLike] = core_engine,
+        ready: Callable[[tuple[str, int]], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._make_engine = engine
+        self._ready = ready
+        self._stopping = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Ask for a clean stop: no further calls, BYE to those that are up, files closed."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        settings = self._settings
+        if settings.recording.dir is not None:
+            settings.recording.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        clients = (
+            LlmClient(settings.llm),
+            TtsClient(settings.tts),
+            SttClient(settings.stt, settings.agent.language),
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            for client in clients:
+                await stack.enter_async_context(client)
+            llm, tts, stt = clients
+            agent = settings.agent
+            phrases = PhraseCache(
+                tts, (agent.greeting.strip(), agent.apology, agent.reprompt, agent.goodbye)
+            )
+            await self._serve(Servers(llm, tts, stt, phrases))
+        for client in clients:
+            _log.info("%s %s", client.name, client.metrics.summary())
+
+    async def _serve(self, servers: Servers) -> None:
+        await self._until_stop(servers.phrases.fill())
+        freeze_heap()
+        if self._stopping.is_set():
+            return
+        engine = self._make_engine(self._settings)
+        await engine.start()
+        filler = asyncio.create_task(servers.phrases.keep_filling())
+        acceptor = asyncio.create_task(self._accept(engine, servers))
+        try:
+            self._register(engine)
+            host, port = engine.sip_address
+            _log.info("ready: SIP on %s port %d", host, port)
+            self._ready((host, port))
+            await self._until_stop(asyncio.shield(acceptor))
+        finally:
+            _log.info("stopping, %d calls up", len(self._calls))
+            filler.cancel()
+            await engine.stop()
+            await self._finish_calls()
+            acceptor.cancel()
+            await asyncio.gather(filler, acceptor, return_exceptions=True)
+            _log.info("stopped: %s", _summary(engine.stats()))
+
+    async def _until_stop(self, work: Any) -> None:
+        """Await ``work`` or the stop, whichever comes first."""
+        job = asyncio.ensure_future(work)
+        stop = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((job, stop), return_when=asyncio.FIRST_COMPLETED)
+            if job.done():
+                job.result()
+        finally:
+            for task in (job, stop):
+                task.cancel()
+            await asyncio.gather(job, stop, return_exceptions=True)
+
+    def _register(self, engine: EngineLike) -> None:
+        for trunk in self._settings.sip.trunk:
+            registration = engine.register(
+                aor=trunk.aor,
+                registrar=trunk.registrar,
+                username=trunk.username,
+                password=trunk.password_file.reveal(),
+                realm=trunk.realm,
+                expires_s=trunk.expires_s,
+            )
+
+            def changed(current: Any, name: str = trunk.name) -> None:
+                level = logging.WARNING if current.state == "failed" else logging.INFO
+                _log.log(level, "trunk %s: %s, status %s", name, current.state, current.status)
+
+            registration.on_change(changed)
+
+    async def _accept(self, engine: EngineLike, servers: Servers) -> None:
+        policy = Policy.of(self._settings)
+        async for call in engine.incoming():
+            if self._stopping.is_set():
+                call.reject(503, retry_after=10)
+                continue
+            task = asyncio.create_task(self._session(CallSession(call, servers, policy), call))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+    async def _session(self, session: CallSession, call: Any) -> None:
+        """One call's fault must not reach another's."""
+        try:
+            await session.run()
+        except Exception as error:
+            _log.error("call=%d failed: %s", call.id, describe(error), exc_info=error)
+            with contextlib.suppress(Exception):
+                call.hangup()
+
+    async def _finish_calls(self) -> None:
+        if not self._calls:
+            return
+        _, late = await asyncio.wait(self._calls, timeout=_SESSIONS_WAIT_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+def _summary(stats: Any) -> str:
+    names = ("calls_total", "ticks", "late_ticks", "max_lateness_us", "rx_packets", "rx_lost")
+    names += ("tx_packets", "tx_errors", "events_dropped", "sip_malformed", "sip_rejected")
+    return " ".join(f"{n}={getattr(stats, n)}" for n in names if hasattr(stats, n))
