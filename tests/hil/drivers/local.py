@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The appliance as a process on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..peers.ports import free_block
+from ..peers.process import Process, eventually
+from . import Address, Event
+
+_TESTS = Path(__file__).parent.parent.parent
+
+
+def python_environment() -> dict[str, str]:
+    """Ours, with `hil` importable and output unbuffered."""
+    path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+class LocalCore:
+    """`core_process` under our own Python."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        notes: Sequence[float] = (500, 700, 1200),
+        codecs: str = "PCMA,PCMU",
+        max_calls: int = 200,
+        media_timeout_s: float = 30.0,
+        record: Path | None = None,
+        media_ports: int = 64,
+        name: str = "core",
+    ) -> None:
+        low = free_block(media_ports)
+        self.media_ports = range(low, low + media_ports)
+        args = [sys.executable, "-m", "hil.drivers.core_process", "--control"]
+        args += ["--rtp-ports", f"{low}-{low + media_ports - 1}", "--codecs", codecs]
+        args += ["--max-calls", str(max_calls), "--media-timeout", str(media_timeout_s)]
+        args += ["--notes", ",".join(str(note) for note in notes)]
+        if record is not None:
+            record.mkdir(parents=True, exist_ok=True)
+            args += ["--record", str(record)]
+        self.notes = tuple(notes)
+        self.process = Process(name, args, directory, env=python_environment(), stdin=True)
+        self._read = 0
+        self._events: list[Event] = []
+        ready = self.wait_event("ready", 20)
+        self.sip: Address = ("127.0.0.1", int(ready["port"]))
+
+    def alive(self) -> bool:
+        return self.process.alive
+
+    def log(self) -> str:
+        return self.process.stderr()
+
+    def events(self, kind: str | None = None) -> Sequence[Event]:
+        data = self.process.stdout_path.read_bytes()[self._read :]
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            self._events.append(json.loads(line))
+        return [event for event in self._events if kind in (None, event["event"])]
+
+    def wait_event(self, kind: str, timeout_s: float = 5.0, **fields: Any) -> Event:
+        def look() -> Event | None:
+            for event in self.events(kind):
+                if all(event.get(name) == value for name, value in fields.items()):
+                    return event
+            assert self.process.alive, f"the core process ended\n{self.process.tail()}"
+            return None
+
+        try:
+            found = eventually(f"event {kind} {fields or ''}", look, timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.process.tail()}") from None
+        assert isinstance(found, dict)
+        return found
+
+    def call(self, sip_call_id: str, timeout_s: float = 5.0) -> int:
+        """The core's own number of the call that a peer placed under this Call-ID."""
+        return int(self.wait_event("call", timeout_s, sip_call_id=sip_call_id)["id"])
+
+    def stats(self) -> Event:
+        before = len(self.events("stats"))
+        self._order(op="stats")
+
+        def look() -> Event | None:
+            found = self.events("stats")
+            return found[before] if len(found) > before else None
+
+        found = eventually("counters from the core process", look, 5)
+        assert isinstance(found, dict)
+        return found
+
+    def dial(self, uri: str, words: str = "", timeout_s: float = 60.0) -> None:
+        self._order(op="dial", uri=uri, words=words, timeout_s=timeout_s)
+
+    def _order(self, **fields: Any) -> None:
+        self.process.write(json.dumps(fields))
+
+    def stop(self) -> int:
+        if self.process.alive:
+            self._order(op="stop")
+            try:
+                self.process.wait(10)
+            except AssertionError:
+                self.process.stop(0.1)
+                raise
+        return self.process.stop(1)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SIPp (Debian's sip-tester) as the peer: one run of one scenario file, and what it counted.
+
+What SIPp 3.6.1 measures of RTP: `rtp_stream` counts packets it handed to the kernel and reads nothing;
+`-rtp_echo` reads every packet that reaches its media port, sends it back and counts it once sent. All
+calls of a run share that one media port. So the echo counter is the only receive counter there is.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .ports import free_block, free_port
+from .process import Process
+
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """End figures of a run."""
+
+    calls: int
+    successful: int
+    failed: int
+    retransmissions: int
+    unexpected: int
+    rtp_sent: int  # rtp_stream packets handed to the kernel
+    rtp_echoed: int  # packets received on the media port and sent back
+
+
+class Sipp:
+    """One SIPp process. As a caller it sends to `remote`; without `remote` it waits for calls."""
+
+    def __init__(
+        self,
+        scenario: str,
+        directory: Path,
+        *,
+        remote: Address | None = None,
+        calls: int = 1,
+        rate: float = 10,
+        limit: int | None = None,
+        timeout_s: int = 20,
+        keys: Mapping[str, str | int] | None = None,
+        echo: bool = False,
+        user: str = "agent",
+        extra: Sequence[str] = (),
+        expand: Mapping[str, str] | None = None,
+    ) -> None:
+        program = shutil.which("sipp")
+        assert program, "sipp is not installed: apt-get install sip-tester"
+        source = SCENARIOS / f"{scenario}.xml"
+        directory.mkdir(parents=True, exist_ok=True)
+        if expand:  # attributes (file names, times) that SIPp's own keywords do not reach
+            text = source.read_text(encoding="utf-8")
+            for name, value in expand.items():
+                assert f"@{name}@" in text, f"{source} has no @{name}@"
+                text = text.replace(f"@{name}@", value)
+            source = directory / source.name
+            source.write_text(text, encoding="utf-8")
+        self.port = free_port()
+        self.media_port = free_block(4)
+        self._base = directory / scenario
+        args = [program, "-sf", str(source), "-i", "127.0.0.1", "-bind_local"]
+        args += ["-p", str(self.port), "-mi", "127.0.0.1", "-mp", str(self.media_port)]
+        args += ["-cp", str(free_port()), "-ci", "127.0.0.1"]
+        args += ["-m", str(calls), "-r", str(rate), "-l", str(limit or calls), "-s", user]
+        args += ["-timeout", f"{timeout_s}s", "-timeout_error", "-nostdin", "-skip_rlimit"]
+        for flag, suffix in (
+            ("msg", "message"),
+            ("err", "error"),
+            ("logs", "log"),
+            ("screen", "screen"),
+        ):
+            args += [f"-trace_{flag}", f"-{suffix}_file", f"{self._base}.{suffix}s"]
+        args += ["-trace_stat", "-stf", f"{self._base}.csv", "-fd", "1"]
+        for name, content in (keys or {}).items():
+            args += ["-key", name, str(content)]
+        if echo:
+            args.append("-rtp_echo")
+        args += extra
+        if remote is not None:
+            args.append(f"{remote[0]}:{remote[1]}")
+        self._timeout_s = timeout_s
+        self.process = Process(scenario, args, directory)
+
+    @property
+    def address(self) -> Address:
+        return ("127.0.0.1", self.port)
+
+    def _text(self, suffix: str) -> str:
+        path = Path(f"{self._base}.{suffix}s")
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def messages(self) -> str:
+        """Every SIP message sent and received, as SIPp traced it."""
+        return self._text("message")
+
+    def log(self) -> list[str]:
+        """Lines of the scenario's own <log> actions."""
+        return self._text("log").splitlines()
+
+    def received(self, first_line: str) -> list[str]:
+        """Received messages whose first line begins so, oldest first."""
+        found = []
+        for part in re.split(r"^-{20,} .*$", self.messages(), flags=re.MULTILINE):
+            head, _, body = part.strip("\n").partition("\n")
+            if "message received" in head:
+                text = body.lstrip("\n")
+                if text.startswith(first_line):
+                    found.append(text)
+        return found
+
+    def remote_rtp(self, timeout_s: float = 5.0) -> Address:
+        """Where the appliance wants RTP: connection and port of the newest SDP it sent."""
+        from .process import eventually
+
+        def look() -> Address | None:
+            for text in reversed(self.received("")):
+                port = re.search(r"^m=audio (\d+)", text, re.MULTILINE)
+                host = re.search(r"^c=IN IP4 (\S+)", text, re.MULTILINE)
+                if port and host:
+                    return host.group(1), int(port.group(1))
+            return None
+
+        found = eventually("an SDP from the appliance in SIPp's trace", look, timeout_s)
+        assert isinstance(found, tuple)
+        return found
+
+    def finish(self, expected: int = 0) -> Counters:
+        """Wait for the end; AssertionError with SIPp's own words unless it exits with `expected`."""
+        try:
+            code = self.process.wait(self._timeout_s + 5)
+        finally:
+            self.stop()
+        if code != expected:
+            raise AssertionError(
+                f"SIPp scenario {self._base.name} exited with {code}, {expected} wanted\n"
+                f"{self._text('error')[-3000:]}\n{self.process.stderr()[-1000:]}\n"
+                f"--- messages\n{self.messages()[-4000:]}"
+            )
+        return self.counters()
+
+    def stop(self) -> None:
+        self.process.stop(2.0, first=signal.SIGUSR1)
+
+    def counters(self) -> Counters:
+        """Figures from the last row of SIPp's statistics and from its last screen."""
+        with open(f"{self._base}.csv", encoding="ascii", errors="replace") as source:
+            row = list(csv.DictReader(source, delimiter=";"))[-1]
+        screens = self._text("screen")
+
+        def last(pattern: str) -> int:
+            figures = re.findall(pattern, screens)
+            return int(figures[-1]) if figures else 0
+
+        return Counters(
+            calls=int(row["TotalCallCreated"]),
+            successful=int(row["SuccessfulCall(C)"]),
+            failed=int(row["FailedCall(C)"]),
+            retransmissions=int(row["Retransmissions(C)"]),
+            unexpected=int(row["FailedUnexpectedMessage(C)"]),
+            rtp_sent=last(r"(\d+) Total RTP pckts sent"),
+            rtp_echoed=last(r"(\d+) Total echo RTP pckts 1st stream"),
+        )
