@@ -36,12 +36,12 @@ fix: (_ready "fix")
     {{ python }} -m tools.cargo fmt --all
     {{ python }} -m ruff check --quiet --fix . ; {{ python }} -m ruff format --quiet .
 
-# Refresh the pins and hashes of Python packages after a change to requirements/*.in (--upgrade: newest of all)
+# Refresh the pins and hashes of Python packages from requirements/*.in (--upgrade: newest of all)
 [group('upkeep')]
 lock *options: _venv
     @{{ python }} -m tools.lock "$@"
 
-# Run RECIPES on a newly made Debian tree, MACHINE is debian12 or debian13; needs root (--user: as one without)
+# Run RECIPES on a newly made MACHINE, debian12 or debian13; as root (--user: as one without root)
 [group('upkeep')]
 fresh machine *recipes: _venv
     @{{ python }} -m tools.fresh "$@"
