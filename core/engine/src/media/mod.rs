@@ -2,6 +2,7 @@
 //! The media thread: every 20 ms, for each of its calls, receive, decode, voice activity, play-out
 //! and send. This module is its interface; nothing else touches a call's media state.
 
+pub mod g711;
 mod types;
 
 pub use crate::transport::RtpSockets;
