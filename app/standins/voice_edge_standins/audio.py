@@ -21,7 +21,8 @@ def _interpolator() -> Samples:
     """Windowed-sinc taps for the odd output samples; 4 kHz cut-off at 16 kHz, gain 1."""
     offsets = np.arange(-_HALF, _HALF + 1) + 0.5
     taps = np.sinc(offsets) * np.kaiser(2 * _HALF + 1, 8.0)
-    return (taps / taps.sum()).astype(np.float32)
+    normalised: Samples = (taps / taps.sum()).astype(np.float32)
+    return normalised
 
 
 _TAPS = _interpolator()

@@ -79,7 +79,9 @@ class ChatHandler:
         if body.get("stream") is True:
             options = body.get("stream_options")
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
-            return await _stream(request, head, reply, pieces, finish, usage if with_usage else None)
+            return await _stream(
+                request, head, reply, pieces, finish, usage if with_usage else None
+            )
         text = "".join([piece async for piece in _paced(reply, pieces)])
         choice = {
             "index": 0,

@@ -63,9 +63,7 @@ def make_app(models: Models) -> web.Application:
     app.router.add_get("/health", health)
     app.router.add_get("/v1/models", list_models)
     app.router.add_post("/v1/chat/completions", llm.ChatHandler(models.script).handle)
-    app.router.add_post(
-        "/v1/audio/speech", tts.SpeechHandler(models.synthesiser, speaking).handle
-    )
+    app.router.add_post("/v1/audio/speech", tts.SpeechHandler(models.synthesiser, speaking).handle)
     app.router.add_post(
         "/v1/audio/transcriptions", stt.TranscriptionHandler(models.recogniser, hearing).handle
     )
@@ -77,6 +75,10 @@ def write_port_file(path: Path, port: int) -> None:
     half = path.with_name(f"{path.name}.{os.getpid()}.part")
     half.write_text(f"{port}\n", encoding="ascii")
     half.replace(path)
+
+
+def remove_port_file(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 async def serve(models: Models, port: int, port_file: Path | None) -> None:
@@ -97,5 +99,5 @@ async def serve(models: Models, port: int, port_file: Path | None) -> None:
         await stop.wait()
     finally:
         if port_file is not None:
-            port_file.unlink(missing_ok=True)
+            remove_port_file(port_file)
         await runner.cleanup()

@@ -128,9 +128,7 @@ def _checked(body: dict[str, object]) -> tuple[str, str, float]:
         raise ApiError(400, f"voice {voice!r}: only {VOICE!r} is spoken here", param="voice")
     shape = body.get("response_format", "wav")
     if shape not in ("pcm", "wav"):
-        raise ApiError(
-            400, f"response_format {shape!r}: use pcm or wav", param="response_format"
-        )
+        raise ApiError(400, f"response_format {shape!r}: use pcm or wav", param="response_format")
     speed = body.get("speed", 1.0)
     if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 4.0:
         raise ApiError(400, "speed must be a number from 0.25 to 4.0", param="speed")
