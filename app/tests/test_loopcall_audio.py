@@ -15,7 +15,8 @@ FRAME_NS = 20_000_000
 
 
 def tone(samples: int, level: int = 8000, hertz: float = 440.0) -> Pcm:
-    return (level * np.sin(2 * np.pi * hertz / 8000 * np.arange(samples))).astype(np.int16)
+    wave: Pcm = (level * np.sin(2 * np.pi * hertz / 8000 * np.arange(samples))).astype(np.int16)
+    return wave
 
 
 def silence(samples: int) -> Pcm:

@@ -73,7 +73,7 @@ def test_call_answer_and_bye() -> None:
     assert ua.next_timer() is None, "a provisional answer ends the repetition"
     ok = answer(invite, 200, ANSWER, Contact="<sip:agent@127.0.0.1:5062;ob>")
     ua.receive(ok, PEER, 0.3)
-    assert [data for data, _ in ua.outbox][0].startswith(b"ACK sip:agent@127.0.0.1:5062;ob SIP/2.0")
+    assert ua.outbox[0][0].startswith(b"ACK sip:agent@127.0.0.1:5062;ob SIP/2.0")
     assert ua.outbox[0][1] == ("127.0.0.1", 5062)
     (ack,) = sent(ua)
     assert ack.cseq == (invite.cseq[0], "ACK")
