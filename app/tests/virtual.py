@@ -20,12 +20,13 @@ _STUCK_S = 10.0  # real time without any timer or event: the test hangs
 
 class _JumpingSelector(selectors.DefaultSelector):
     loop: VirtualLoop
+    settle_s = _SETTLE_S
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        ready = super().select(_STUCK_S if timeout is None else _SETTLE_S)
+        ready = super().select(_STUCK_S if timeout is None else self.settle_s)
         if not ready:
             if timeout is None:
                 raise RuntimeError("nothing will ever happen: the test waits for ever")
@@ -34,9 +35,11 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
+    def __init__(self, *, sockets: bool = True) -> None:
         self.now = 1_000.0
         selector = _JumpingSelector()
+        if not sockets:
+            selector.settle_s = 0.0
         super().__init__(selector)
         selector.loop = self
 
@@ -48,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return round(self.now * 1e9)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+def run(work: Coroutine[Any, Any, T], *, sockets: bool = True) -> T:
+    """Run a coroutine on virtual time; without ``sockets`` the clock jumps at once."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(sockets=sockets)) as runner:
         return runner.run(work)

@@ -31,13 +31,15 @@ class Formatter(logging.Formatter):
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another handler's rendering, with the message in it
         text = super().format(record)
+        record.exc_text = None
         if not self._journal:
             return text
         prefix = f"<{_PRIORITY.get(record.levelname, 6)}>"
         return "\n".join(prefix + line for line in text.splitlines())
 
-    def formatException(  # noqa: N802  (the name is logging's)
+    def formatException(
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None]
         | tuple[None, None, None],

@@ -21,7 +21,7 @@ def one_math_thread() -> None:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit to 65,536, or to the hard limit with a note. Returns what is in force."""
+    """Raise the soft limit to 65,536, or to the hard limit with a note. Returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     wanted = WANTED_DESCRIPTORS if hard == unlimited else min(WANTED_DESCRIPTORS, hard)

@@ -10,7 +10,12 @@ _ENDS = ".!?…" + _WIDE_ENDS
 _CLOSERS = "\"'”’»)]"
 # After these a full stop does not end a sentence. Titles and the Latin ones; lower case, no dots.
 _ABBREVIATIONS = frozenset(
-    ["mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "mt", "no", "nr", "vs", "etc", "approx", "dept", "est", "fig", "inc", "ltd", "co", "corp", "gen", "col", "lt", "sgt", "capt", "rev", "hon", "ave", "blvd", "rd", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k", "z.b", "d.h", "bzw", "ca", "usw", "hr", "fr", "str", "tel", "mme", "mlle", "av"]
+    re.split(
+        " ",
+        "mr mrs ms dr prof sr jr st mt no nr vs etc approx dept est fig inc ltd co corp gen col lt "
+        "sgt capt rev hon ave blvd rd e.g i.e a.m p.m u.s u.k z.b d.h bzw ca usw hr fr str tel mme "
+        "mlle av",
+    )
 )
 # Those that often do end one: a capital after them decides.
 _MAY_END = frozenset({"etc", "a.m", "p.m", "u.s", "u.k", "usw", "inc", "ltd", "co", "corp", "str"})

@@ -53,7 +53,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
 
 def core_engine(settings: Settings) -> EngineLike:
     """The real engine. Imported here, so that everything else works without the native module."""
-    import voicecore  # noqa: PLC0415
+    import voicecore
 
     engine: EngineLike = voicecore.Engine(voicecore.EngineConfig(**engine_options(settings)))
     return engine
@@ -183,6 +183,13 @@ class Service:
 
 
 def _summary(stats: Any) -> str:
-    names = ("calls_total", "ticks", "late_ticks", "max_lateness_us", "rx_packets", "rx_lost")
+    names: tuple[str, ...] = (
+        "calls_total",
+        "ticks",
+        "late_ticks",
+        "max_lateness_us",
+        "rx_packets",
+        "rx_lost",
+    )
     names += ("tx_packets", "tx_errors", "events_dropped", "sip_malformed", "sip_rejected")
     return " ".join(f"{n}={getattr(stats, n)}" for n in names if hasattr(stats, n))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import aiohttp
 
@@ -88,7 +88,7 @@ class ModelServer:
         self.metrics = Metrics()
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> ModelServer:
+    async def __aenter__(self) -> Self:
         headers = {"User-Agent": "voice-edge"}
         if self.settings.api_key_file is not None:
             headers["Authorization"] = f"Bearer {self.settings.api_key_file.reveal()}"

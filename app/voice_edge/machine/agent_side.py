@@ -265,9 +265,7 @@ class AgentSide(ABC):
             turn.cut_ns = event.at_ns
             self._actions.append(ev.CancelReply(turn.id))
         elif not turn.broken:
-            for sentence in turn.sentences:  # rounding must not cost the last word
-                sentence.done = True
-            turn.samples = max(turn.samples, turn.queued)
+            turn.whole = True  # rounding must not cost the last word
             if turn.kind is Kind.REPLY:
                 self._failures = 0
         self._after_playout(turn, now)

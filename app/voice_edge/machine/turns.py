@@ -108,6 +108,7 @@ class AgentTurn:
     heard_until_ns: int | None = None
     samples: int = 0  # heard, at the line rate
     settled: bool = False  # ``samples`` is final
+    whole: bool = False  # played to its end
     replaced: bool = False  # its cut sentence was heard whole in the turn that resumed it
 
     @property
@@ -141,6 +142,8 @@ class AgentTurn:
 
     def position(self) -> tuple[int, float]:
         """(sentences heard whole, part of the next one that was heard, 0…1)."""
+        if self.whole:
+            return len(self.sentences), 0.0
         left = self.samples
         for index, sentence in enumerate(self.sentences):
             if sentence.done and sentence.samples and left + _HEARD_SLACK >= sentence.samples:

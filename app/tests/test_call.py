@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole conversations on virtual time, with a fake line and fake servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from voice_edge.call import CallSession, Servers
+from voice_edge.machine import AgentTurn, Policy
+from voice_edge.phrases import PhraseCache
+
+from .bench import MS, POLICY
+from .fakes import FakeCall, FakeLlm, FakeStt, FakeTts, Script, down, now_ns
+from .virtual import run
+
+
+class Stage:
+    """A call with its servers, run by ``play``; the caller is a coroutine."""
+
+    def __init__(self, *scripts: Script | str, policy: Policy = POLICY) -> None:
+        self.llm = FakeLlm(*scripts)
+        self.tts = FakeTts()
+        self.stt = FakeStt()
+        self.policy = policy
+        self.recording: str | None = None
+        self.cache = True
+
+    async def _play(self, caller: Callable[[FakeCall], Awaitable[None]]) -> None:
+        self.call = FakeCall(recording=self.recording)
+        p = self.policy
+        phrases = PhraseCache(self.tts, (p.greeting, p.apology, p.reprompt, p.goodbye))
+        if self.cache:
+            assert await phrases.fill()
+        servers = Servers(self.llm, self.tts, self.stt, phrases)
+        self.session = CallSession(self.call, servers, p, clock=now_ns)
+        task = asyncio.create_task(self.session.run())
+        await caller(self.call)
+        if not self.call.gone:
+            self.call.leaves()
+        await task
+        assert (self.llm.open, self.tts.open, self.stt.open) == (0, 0, 0)
+        assert len(asyncio.all_tasks()) == 1, asyncio.all_tasks()
+
+    def play(self, caller: Callable[[FakeCall], Awaitable[None]]) -> None:
+        run(self._play(caller), sockets=False)
+
+    @property
+    def said(self) -> list[tuple[str, str]]:
+        """(role, text as heard) of the whole call."""
+        return [(m.role, m.content) for m in self.session.machine.history.messages()[1:]]
+
+    @property
+    def agent(self) -> list[AgentTurn]:
+        turns = self.session.machine.history.turns
+        return [t for t in turns if isinstance(t, AgentTurn)]
+
+
+def test_three_turns() -> None:
+    stage = Stage("It is noon. Lunch is at one.", "Soup and bread.", "You are welcome.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        for question in ("What time is it?", "What is for lunch?", "Thank you."):
+            await call.says(question)
+            await call.hears_end()
+        await call.silence(0.5)
+
+    stage.play(caller)
+    assert stage.said == [
+        ("assistant", "Hello there."),
+        ("user", "What time is it?"),
+        ("assistant", "It is noon. Lunch is at one."),
+        ("user", "What is for lunch?"),
+        ("assistant", "Soup and bread."),
+        ("user", "Thank you."),
+        ("assistant", "You are welcome."),
+    ]
+    assert [len(asked) for asked in stage.llm.asked] == [3, 5, 7]
+    for turn in stage.agent:
+        assert turn.samples == stage.call.samples(turn.id)
+    assert stage.tts.spoken.count("Hello there.") == 1  # from the cache
+
+
+def test_the_first_sentence_is_spoken_while_the_model_still_writes() -> None:
+    stage = Stage(Script(["One is first.", "Two"] + ["and"] * 100, pause_s=0.1))
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("Count")
+        await call.hears_something()
+        assert stage.llm.open == 1
+
+    stage.play(caller)
+
+
+def test_barge_in_silences_and_closes_everything_at_once() -> None:
+    long = Script(["This is a very long story about many things."] * 30, pause_s=0.2)
+    stage = Stage(long, "Fine.")
+    spoke_ns = 0
+
+    async def caller(call: FakeCall) -> None:
+        nonlocal spoke_ns
+        await call.hears_end()
+        await call.says("Tell me a story")
+        await call.hears_something()
+        await call.silence(2.0)
+        assert stage.llm.open == 1
+        spoke_ns = now_ns()
+        speech = asyncio.create_task(call.says("Stop please"))
+        await call.silence(0.2)
+        assert stage.llm.open == 0
+        assert stage.tts.open == 0
+        await speech
+        await call.hears_end()
+
+    stage.play(caller)
+    cut = stage.agent[1]
+    assert [turn for turn, _ in stage.call.clears] == [cut.id]
+    assert (stage.call.clears[0][1] - spoke_ns) / MS <= 120
+    assert cut.interrupted
+    assert cut.samples == stage.call.samples(cut.id)
+    sent = sum(samples for turn, samples in stage.call.played if turn == cut.id)
+    assert cut.samples == sent
+    heard = cut.heard
+    assert heard
+    assert cut.text.startswith(heard)
+    # 15 characters a second: what is remembered is what was played, to the word.
+    assert sent / 8_000 * 15 - 15 <= len(heard) <= sent / 8_000 * 15 + 1
+    assert stage.llm.asked[1][-2].content == heard
+    assert stage.llm.asked[1][-1].content == "Stop please"
+
+
+@pytest.mark.parametrize("heard_ms", [0, 50, 500])
+def test_b37_interrupted_right_after_the_first_frame(heard_ms: int) -> None:
+    stage = Stage("One two three four five six.", "Fine.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("Count")
+        await call.hears_something()
+        await call.silence(max(0, heard_ms - 120) / 1_000)
+        await call.says("Stop")
+        await call.hears_end()
+
+    stage.play(caller)
+    cut = stage.agent[1]
+    played = sum(samples for turn, samples in stage.call.played if turn == cut.id)
+    assert len(cut.heard) <= played / 8_000 * 15
+    assert "One two three four five six.".startswith(cut.heard)
+
+
+def test_b41_cough_resumes_the_reply() -> None:
+    stage = Stage("It is noon and the sun is shining. Lunch is ready.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_something()
+        await call.silence(0.5)
+        await call.says("(cough)", 0.3)
+        await call.hears_end()
+        await call.silence(0.5)
+
+    stage.play(caller)
+    assert stage.said[-1] == ("assistant", "It is noon and the sun is shining. Lunch is ready.")
+    assert len(stage.llm.asked) == 1
+
+
+def test_b41_clap_after_the_turn_still_gets_its_answer() -> None:
+    stage = Stage("It is noon.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.silence(0.3)
+        await call.says("", 0.3)
+        await call.hears_end()
+
+    stage.play(caller)
+    assert stage.said[-2:] == [("user", "What time is it?"), ("assistant", "It is noon.")]
+
+
+@pytest.mark.parametrize("delay_s", [0.1, 1.0, 3.0])
+def test_b39_slow_recognition_one_request(delay_s: float) -> None:
+    stage = Stage("It is noon.")
+    stage.stt.delay_s = delay_s
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert len(stage.llm.asked) == 1
+    reply = stage.agent[1]
+    assert reply.first_sample_ns is not None
+    assert reply.requested_ns is not None
+    assert (reply.first_sample_ns - reply.requested_ns) / MS < 1_000
+
+
+def test_caller_goes_on_two_utterances_one_turn() -> None:
+    stage = Stage(Script(["What would you like?"], first_s=1.0), "One pizza.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("I would like")
+        await call.silence(0.5)
+        assert stage.llm.open == 1
+        await call.says("a pizza")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert [a[-1].content for a in stage.llm.asked] == ["I would like", "I would like a pizza"]
+    assert stage.said[-2:] == [("user", "I would like a pizza"), ("assistant", "One pizza.")]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(fails=down("llm")),
+        Script(hangs=True),
+        Script(),
+        Script(fails=RuntimeError("a fault of ours")),
+    ],
+    ids=["down", "hangs", "empty", "bug"],
+)
+def test_model_that_does_not_answer(script: Script) -> None:
+    stage = Stage(script, "It is noon.")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_end()
+        await call.says("And now?")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert [a.kind for a in stage.agent if a.samples] == ["greeting", "apology", "reply"]
+    assert stage.said[-1] == ("assistant", "It is noon.")
+
+
+def test_voice_that_fails_apologises_from_the_cache() -> None:
+    stage = Stage("It is noon.")
+
+    async def caller(call: FakeCall) -> None:
+        stage.tts.fails = lambda _: down("tts")
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert stage.said == [
+        ("assistant", "Hello there."),
+        ("user", "What time is it?"),
+        ("assistant", "Sorry about that."),
+    ]
+
+
+def test_voice_that_fails_without_a_cache_leaves_the_call_up() -> None:
+    stage = Stage("It is noon.")
+    stage.cache = False
+    stage.tts.fails = lambda _: down("tts")
+
+    async def caller(call: FakeCall) -> None:
+        await call.silence(1.0)
+        await call.says("What time is it?")
+        await call.silence(2.0)
+        assert not call.gone
+        stage.tts.fails = lambda _: None
+        await call.says("And now?")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert stage.said[-1] == ("assistant", "It is noon.")
+
+
+def test_recognition_that_fails() -> None:
+    stage = Stage("It is noon.")
+    stage.stt.fails = down("stt")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_end()
+        stage.stt.fails = None
+        await call.says("What time is it?")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert [a.kind for a in stage.agent] == ["greeting", "apology", "reply"]
+
+
+def test_long_reply_waits_for_room_in_the_playout() -> None:
+    text = "This sentence takes about three seconds or so. "
+    stage = Stage(Script([text.strip()] * 20, pause_s=0.01))
+
+    async def caller(call: FakeCall) -> None:
+        call.limit_s = 10.0
+        await call.hears_end()
+        await call.says("Tell me")
+        await call.hears_end()
+
+    stage.play(caller)
+    assert stage.agent[1].heard == (text * 20).strip()
+    assert len(stage.agent) == 2
+
+
+def test_silence_ends_the_call() -> None:
+    stage = Stage("unused")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end(3)
+        await call.silence(0.5)
+        assert call.hung_up
+
+    stage.play(caller)
+    assert [a.kind for a in stage.agent] == ["greeting", "reprompt", "goodbye"]
+
+
+def test_caller_who_left_before_the_answer() -> None:
+    stage = Stage("unused")
+
+    async def caller(call: FakeCall) -> None:
+        call.gone = True
+        await call.silence(0.1)
+
+    stage.play(caller)
+    assert stage.agent == []
+
+
+@pytest.mark.parametrize("when_s", [0.05, 0.5, 2.2, 2.6, 3.0, 4.0])
+def test_caller_who_leaves_at_any_moment_leaves_nothing_behind(when_s: float) -> None:
+    stage = Stage(Script(["A long answer, a very long one."] * 10, pause_s=0.3))
+
+    async def caller(call: FakeCall) -> None:
+        speech = asyncio.create_task(call.says("Tell me", 0.9))
+        await call.silence(when_s)
+        speech.cancel()
+        await asyncio.gather(speech, return_exceptions=True)
+        call.leaves()
+
+    stage.play(caller)
+
+
+def _timeline(path: Path) -> Any:
+    assert not list(path.parent.glob(".*"))
+    return json.loads(path.read_text())
+
+
+def test_timeline_beside_the_recording(tmp_path: Path) -> None:
+    stage = Stage("It is noon. Lunch is ready.", "Fine.")
+    stage.recording = str(tmp_path / "call.wav")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_something()
+        await call.silence(1.0)
+        await call.says("Stop")
+        await call.hears_end()
+
+    stage.play(caller)
+    doc = _timeline(tmp_path / "call.wav.json")
+    assert doc["version"] == 1
+    assert doc["call"]["status"] == 200
+    assert doc["call"]["by_remote"] is True
+    assert doc["call"]["stats"]["rx_packets"] == 100
+    assert [(t["role"], t.get("kind")) for t in doc["turns"]] == [
+        ("agent", "greeting"),
+        ("caller", None),
+        ("agent", "reply"),
+        ("caller", None),
+        ("agent", "reply"),
+    ]
+    question, reply, stop, answer = doc["turns"][1:]
+    assert question["text"] == "What time is it?"
+    assert stop["text"] == "Stop"
+    assert reply["answers"] == 1
+    order = [question["speech_start_ns"], question["speech_end_ns"], question["transcript_ns"]]
+    order += [reply["requested_ns"], reply["first_token_ns"], reply["first_audio_ns"]]
+    order += [reply["first_sample_ns"], stop["speech_start_ns"], reply["cut_ns"]]
+    order += [reply["heard_until_ns"], stop["speech_end_ns"], answer["requested_ns"]]
+    assert order == sorted(order)
+    expected = (reply["first_sample_ns"] - question["speech_end_ns"]) / 1e6
+    assert reply["latency_ms"] == pytest.approx(expected, abs=0.1)
+    assert reply["interrupted"]
+    assert not answer["interrupted"]
+    assert reply["text"].startswith(reply["heard"])
+    assert (tmp_path / "call.wav.json").stat().st_mode & 0o077 == 0
+
+
+def test_timeline_is_written_when_the_service_stops_the_session(tmp_path: Path) -> None:
+    stage = Stage(Script(["A long answer, a very long one."] * 10))
+    stage.recording = str(tmp_path / "call.wav")
+
+    async def scenario() -> None:
+        call = FakeCall(recording=stage.recording)
+        servers = Servers(stage.llm, stage.tts, stage.stt, PhraseCache(stage.tts, ()))
+        task = asyncio.create_task(CallSession(call, servers, POLICY, clock=now_ns).run())
+        await asyncio.sleep(1.5)
+        await call.says("Tell me")
+        await call.hears_something()
+        await asyncio.sleep(1.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert call.hung_up
+        assert (stage.llm.open, stage.tts.open) == (0, 0)
+
+    run(scenario(), sockets=False)
+    doc = _timeline(tmp_path / "call.wav.json")
+    assert doc["turns"][-1]["heard"]
+
+
+def test_timeline_that_cannot_be_written_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage("unused")
+    stage.recording = str(tmp_path / "gone" / "call.wav")
+
+    async def caller(call: FakeCall) -> None:
+        await call.silence(0.5)
+
+    stage.play(caller)
+    assert "timeline cannot be written" in caplog.text
+    assert "recording.dir" in caplog.text
+
+
+def test_nothing_said_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    stage = Stage(
+        "Your balance is banana.",
+        Script(["Half a papaya."], fails=down("llm")),
+        Script(fails=ValueError("cannot parse: my number is 004930123456")),
+        "Bye bye mango.",
+        policy=replace(POLICY, max_failures=5),
+    )
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("My number is 004930123456 and my name is Melchior")
+        await call.hears_end()
+        for _ in range(3):
+            await call.says("My PIN is 8642")
+            await call.hears_end()
+        stage.stt.fails = RuntimeError("heard Melchior say 8642")
+        await call.says("Melchior")
+        await call.hears_end()
+        stage.tts.fails = lambda text: RuntimeError(f"cannot say {text}")
+        stage.stt.fails = None
+        await call.says("Once more, 8642")
+        await call.hears_end()
+
+    stage.play(caller)
+    from voice_edge.logs import Formatter
+
+    lines = "\n".join(Formatter(journal=True).format(r) for r in caplog.records)
+    assert "call=7" in lines
+    assert "RuntimeError" in lines  # faults of ours are told
+    for private in ("0049", "8642", "elchior", "banana", "papaya", "mango", "Hello there"):
+        assert private not in lines, private
