@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,7 +56,10 @@ def cargo_environment() -> dict[str, str]:
         )
     if "VC_SILERO_ONNX" not in environment and (ROOT / "tools/fetch.py").exists():
         environment["VC_SILERO_ONNX"] = _tool(
-            "fetch", "Fetching the voice-activity model", "", "silero_vad"
+            "fetch",
+            "Fetching the voice-activity model",
+            "some seconds, once per user",
+            "silero_vad",
         )
     return environment
 
@@ -76,14 +78,9 @@ def ensure(recipe: str) -> None:
 
 def _tool(name: str, title: str, expect: str, *arguments: str) -> str:
     """Last line of what `python3 -m tools.NAME` prints: the path of what it made."""
-    command = [sys.executable, "-m", f"tools.{name}", *arguments]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=None
-        )
-    except subprocess.CalledProcessError as error:
-        raise Failed(f"{title} failed:\n{error.stderr}") from error
-    return done.stdout.strip().splitlines()[-1]
+    with step(title, log=name, expect=expect, silent_s=1.0):
+        printed = run([sys.executable, "-m", f"tools.{name}", *arguments])
+    return printed.strip().splitlines()[-1]
 
 
 def _sync_packages(sets: Iterable[str], remembered: dict[str, str]) -> None:

@@ -31,8 +31,11 @@ class Failed(Exception):
 
 
 @contextmanager
-def step(name: str, *, log: str, expect: str = "") -> Iterator[None]:
-    """Shows `name` while the block runs. `expect` says how long it takes ("about 90 s")."""
+def step(name: str, *, log: str, expect: str = "", silent_s: float = 0.0) -> Iterator[None]:
+    """Shows `name` while the block runs. `expect` says how long it takes ("about 90 s").
+
+    With `silent_s` nothing is shown of a step that is over by then: one that mostly finds its work done.
+    """
     global _log
     LOGS.mkdir(parents=True, exist_ok=True)
     outer, _log = _log, LOGS / f"{log}.log"
@@ -40,10 +43,8 @@ def step(name: str, *, log: str, expect: str = "") -> Iterator[None]:
     _give_to_owner(OUT, LOGS, _log)
     begun = time.monotonic()
     done = threading.Event()
-    hint = f" ({expect})" if expect else ""
-    ticker = threading.Thread(target=_tick, args=(f"{name}{hint}", begun, done), daemon=True)
-    if not sys.stderr.isatty():
-        _say(f"… {name}{hint}")
+    text = f"{name} ({expect})" if expect else name
+    ticker = threading.Thread(target=_tick, args=(text, begun, silent_s, done), daemon=True)
     ticker.start()
     mark = "✗"
     try:
@@ -52,7 +53,9 @@ def step(name: str, *, log: str, expect: str = "") -> Iterator[None]:
     finally:
         done.set()
         ticker.join()
-        _say(f"{_clear()}{mark} {name}  {elapsed(time.monotonic() - begun)}")
+        used = time.monotonic() - begun
+        if mark == "✗" or used >= silent_s:
+            _say(f"{_clear()}{mark} {name}  {elapsed(used)}")
         _log = outer
 
 
@@ -126,8 +129,12 @@ def _failure(shown: str, status: int) -> str:
     return "\n".join([*tail, "", f"`{shown}` ended with status {status}; the whole log: {where}"])
 
 
-def _tick(text: str, begun: float, done: threading.Event) -> None:
+def _tick(text: str, begun: float, silent_s: float, done: threading.Event) -> None:
     terminal = sys.stderr.isatty()
+    if done.wait(silent_s):
+        return
+    if not terminal:
+        _say(f"… {text}")
     while not done.wait(1.0 if terminal else HEARTBEAT_S):
         time_used = elapsed(time.monotonic() - begun)
         if terminal:

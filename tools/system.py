@@ -43,13 +43,18 @@ NEEDS = {
     ),
     "compiler": Need(
         "compiles PJSIP, libsrtp and the core",
-        ("exe:gcc", "exe:g++", "exe:make", "file:/usr/include/stdio.h"),
-        (("gcc", "g++", "make", "libc6-dev"),),
+        ("exe:gcc", "exe:g++", "exe:make", "exe:patch", "file:/usr/include/stdio.h"),
+        (("gcc", "g++", "make", "patch", "libc6-dev"),),
     ),
     "openssl": Need(
         "TLS and SRTP in PJSIP",
         ("file:/usr/include/openssl/ssl.h",),
         (("libssl-dev",),),
+    ),
+    "uuid": Need(
+        "call identifiers in PJSIP",
+        ("file:/usr/include/uuid/uuid.h",),
+        (("uuid-dev",),),
     ),
     # Debian 12's own rustc is from 2022; 12 and 13 carry a current one too, kept for browsers.
     "rust": Need(
@@ -69,7 +74,7 @@ NEEDS = {
     "mmdebstrap": Need("makes the fresh machine", ("exe:mmdebstrap",), (("mmdebstrap",),)),
 }
 
-_BUILD = ("venv", "compiler", "openssl", "rust")
+_BUILD = ("venv", "compiler", "openssl", "uuid", "rust")
 
 RECIPES: dict[str, tuple[str, ...]] = {
     "build": _BUILD,
