@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! SIP and media engine of voicecore.
 
+mod config;
+mod engine;
+mod error;
 pub mod events;
 pub mod media;
 pub mod record;
+mod record_name;
 pub mod signal;
+mod signalling;
 pub mod transport;
+
+pub use config::EngineConfig;
+pub use engine::{DialParams, Engine, EngineEvent, EngineStats, EventBatch, RegisterParams};
+pub use error::{ConfigError, EngineError, SignallingError, CODES};
+pub use pjsip_sys::Codec;
+pub use signalling::{LogLevel, SignalEvent};

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The engine as an application sees it: start, commands, one drain, stop.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::config::EngineConfig;
+use crate::error::EngineError;
+use crate::events::{Batch, MediaEvent};
+use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
+use crate::signalling::{
+    attach, detach, next_id, Command, Dial, LogLevel, Register, SignalEvent, SipHandle, Tenant,
+};
+
+/// Longest that [`Engine::stop`] waits for the media thread to close its calls.
+const CLOSE_LIMIT: Duration = Duration::from_millis(600);
+
+/// One event, as handed to the application.
+pub enum EngineEvent {
+    /// Signalling, but [`SignalEvent::Ended`], which comes as [`EngineEvent::Ended`].
+    Signal(SignalEvent),
+    /// Media, but `Closed` and `Notice`. Ranges of `Audio` lie within [`EventBatch::audio`].
+    Media(MediaEvent),
+    /// A call is over; nothing follows about it.
+    Ended {
+        /// Call it is about.
+        call: u64,
+        /// 200 for a BYE, else the final status of the INVITE.
+        status: u16,
+        /// Reason phrase.
+        reason: String,
+        /// Whether the peer ended it.
+        by_remote: bool,
+        /// Final counters.
+        stats: Box<CallStats>,
+    },
+}
+
+/// What one drain fetched. Use the same one again: its buffers are kept.
+#[derive(Default)]
+pub struct EventBatch {
+    /// In order for each call.
+    pub events: Vec<EngineEvent>,
+    /// What the ranges of [`MediaEvent::Audio`] lie in.
+    pub audio: Vec<u8>,
+    media: Batch,
+    signals: Vec<SignalEvent>,
+}
+
+/// Counters of the engine since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineStats {
+    /// Of the media thread.
+    pub media: MediaStats,
+    /// Calls the SIP thread has, answered or not.
+    pub calls_active: u64,
+    /// Calls so far, in and out.
+    pub calls_total: u64,
+    /// Log lines and progress events dropped on the way to the application.
+    pub signals_dropped: u64,
+    /// What arrived and was no SIP message (all engines of the process).
+    pub sip_malformed: u64,
+    /// Requests refused before they became calls (the stack's own refusals: all engines of the process).
+    pub sip_rejected: u64,
+}
+
+/// A call to place. Personal data and a password: no `Debug`.
+pub struct DialParams {
+    /// Request-URI.
+    pub uri: String,
+    /// An address of the peer, to choose our own address in the SDP by; `None`: the default route's.
+    pub towards: Option<IpAddr>,
+    /// User name and password for digest authentication.
+    pub credentials: Option<(String, String)>,
+}
+
+/// A binding to keep at a registrar. Personal data and a password: no `Debug`.
+pub struct RegisterParams {
+    /// Address of record, `sip:user@domain`.
+    pub aor: String,
+    /// Registrar, `sip:host:port`.
+    pub registrar: String,
+    /// User name for digest authentication.
+    pub username: String,
+    /// Password in clear.
+    pub password: String,
+    /// Realm, `*` for any.
+    pub realm: String,
+    /// Lifetime asked for, s.
+    pub expires_s: u32,
+}
+
+enum State {
+    New,
+    Running {
+        tenant: Arc<Tenant>,
+        sip: SipHandle,
+        address: SocketAddr,
+    },
+    /// No commands any more, but events still come.
+    Stopping {
+        tenant: Arc<Tenant>,
+    },
+    Stopped,
+}
+
+/// How a call ended, until its final counters arrive.
+struct PendingEnd {
+    status: u16,
+    reason: String,
+    by_remote: bool,
+}
+
+/// What `drain` keeps between calls, and what `stop` leaves for the last one.
+#[derive(Default)]
+struct Intake {
+    ends: HashMap<u64, PendingEnd>,
+    leftover: EventBatch,
+}
+
+/// SIP and media for many calls. All methods may be called from any thread.
+pub struct Engine {
+    config: EngineConfig,
+    state: Mutex<State>,
+    intake: Mutex<Intake>,
+    /// A duplicate of the media engine's: its number stays valid in a poller until the engine is dropped.
+    event_fd: Mutex<Option<OwnedFd>>,
+    malformed_before: AtomicU64,
+    rejected_before: AtomicU64,
+    last_stats: Mutex<EngineStats>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the locks guard stays consistent across a panic: all updates are single assignments.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// An engine that is not started.
+    ///
+    /// # Errors
+    /// [`EngineError::Config`] naming the field.
+    pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
+        config.validate()?;
+        Ok(Engine {
+            config,
+            state: Mutex::new(State::New),
+            intake: Mutex::default(),
+            event_fd: Mutex::new(None),
+            malformed_before: AtomicU64::new(0),
+            rejected_before: AtomicU64::new(0),
+            last_stats: Mutex::default(),
+        })
+    }
+
+    /// Binds the SIP sockets and starts the threads. Returns the SIP address as bound. Blocks for some
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// `engine.port_in_use` and its kin; `engine.already_running`; `media.failed`.
+    pub fn start(&self) -> Result<SocketAddr, EngineError> {
+        let mut state = lock(&self.state);
+        if !matches!(*state, State::New) {
+            return Err(EngineError::AlreadyRunning);
+        }
+        let media = MediaEngine::start(media_config(&self.config))?;
+        let event_fd = media.event_fd().try_clone_to_owned().map_err(|source| {
+            crate::media::MediaError::Start { what: "event descriptor", source }
+        })?;
+        let tenant = Arc::new(Tenant::new(self.config.clone(), media));
+        let (sip, address) = match attach(&tenant) {
+            Ok(attached) => attached,
+            Err(e) => {
+                stop_media(&tenant);
+                return Err(e.into());
+            }
+        };
+        self.malformed_before
+            .store(sip.counters.malformed.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.rejected_before
+            .store(sip.counters.rejected.load(Ordering::Relaxed), Ordering::Relaxed);
+        *lock(&self.event_fd) = Some(event_fd);
+        *state = State::Running { tenant, sip, address };
+        Ok(address)
+    }
+
+    /// BYE to all calls, unregister, close recordings, join threads; within 3 s. What happened meanwhile
+    /// is fetched by one more [`Engine::drain`]. Does nothing the second time.
+    pub fn stop(&self) {
+        let (tenant, sip) = {
+            let mut state = lock(&self.state);
+            match std::mem::replace(&mut *state, State::Stopped) {
+                State::Running { tenant, sip, .. } => {
+                    *state = State::Stopping { tenant: Arc::clone(&tenant) };
+                    (tenant, sip)
+                }
+                // Another stop() is at it.
+                State::Stopping { tenant } => {
+                    *state = State::Stopping { tenant };
+                    return;
+                }
+                State::New | State::Stopped => return,
+            }
+        };
+        detach(&sip, tenant.id);
+        let deadline = Instant::now() + CLOSE_LIMIT;
+        loop {
+            let mut intake = lock(&self.intake);
+            let Intake { ends, leftover } = &mut *intake;
+            fetch(&tenant, ends, leftover);
+            if ends.is_empty() || Instant::now() >= deadline {
+                break;
+            }
+            drop(intake);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        *lock(&self.last_stats) = self.read_stats(&tenant, &sip);
+        stop_media(&tenant);
+        let mut intake = lock(&self.intake);
+        let Intake { ends, leftover } = &mut *intake;
+        // The media thread did not close these in time; the application waits for their end all the same.
+        leftover.events.extend(ends.drain().map(|(call, end)| end.finish(call, Box::default())));
+        *lock(&self.state) = State::Stopped;
+    }
+
+    /// Readable when [`Engine::drain`] would give something. Valid until the engine is dropped.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`] before start.
+    pub fn event_fd(&self) -> Result<RawFd, EngineError> {
+        lock(&self.event_fd).as_ref().map(AsRawFd::as_raw_fd).ok_or(EngineError::NotRunning)
+    }
+
+    /// Fetches all that happened since the last time. Never waits for the media thread.
+    pub fn drain(&self, batch: &mut EventBatch) {
+        batch.events.clear();
+        batch.audio.clear();
+        let mut intake = lock(&self.intake);
+        let Intake { ends, leftover } = &mut *intake;
+        if !leftover.events.is_empty() {
+            std::mem::swap(leftover, batch);
+        }
+        let tenant = match &*lock(&self.state) {
+            State::Running { tenant, .. } | State::Stopping { tenant } => Some(Arc::clone(tenant)),
+            State::New | State::Stopped => None,
+        };
+        if let Some(tenant) = tenant {
+            fetch(&tenant, ends, batch);
+        } else if let Some(fd) = &*lock(&self.event_fd) {
+            // The media engine is gone and does not reset it any more. An error means it is not readable.
+            let _ = rustix::io::read(fd, &mut [0; 8]);
+        }
+    }
+
+    /// 180 Ringing.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn ring(&self, call: u64) -> Result<(), EngineError> {
+        self.command(Command::Ring(call))
+    }
+
+    /// 200 OK. Outcome: `Confirmed`, or `Failed`, or `Ended`.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn answer(&self, call: u64) -> Result<(), EngineError> {
+        self.command(Command::Answer(call))
+    }
+
+    /// Refuses with a status of 400 to 699.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn reject(
+        &self,
+        call: u64,
+        status: u16,
+        retry_after: Option<u32>,
+    ) -> Result<(), EngineError> {
+        self.command(Command::Reject { call, status, retry_after })
+    }
+
+    /// Ends a call. A call that has ended is ignored.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn hangup(&self, call: u64) -> Result<(), EngineError> {
+        self.command(Command::Hangup(call))
+    }
+
+    /// Places a call; returns its id at once. Outcome: `Progress`, `Confirmed`, or `Failed` and `Ended`.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn dial(&self, params: DialParams) -> Result<u64, EngineError> {
+        let call = next_id();
+        let DialParams { uri, towards, credentials } = params;
+        self.with_running(|tenant, sip| {
+            let dial = Box::new(Dial { call, uri, towards, credentials });
+            Ok(sip.send(Command::Dial { tenant: tenant.id, dial })?)
+        })?;
+        Ok(call)
+    }
+
+    /// Keeps a registration; returns its id at once. Outcomes are `Registration` events.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn register(&self, params: RegisterParams) -> Result<u64, EngineError> {
+        let registration = next_id();
+        let RegisterParams { aor, registrar, username, password, realm, expires_s } = params;
+        self.with_running(|tenant, sip| {
+            let register = Box::new(Register {
+                registration,
+                aor,
+                registrar,
+                username,
+                password,
+                realm,
+                expires_s,
+            });
+            Ok(sip.send(Command::Register { tenant: tenant.id, register })?)
+        })?;
+        Ok(registration)
+    }
+
+    /// Takes a registration back.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn unregister(&self, registration: u64) -> Result<(), EngineError> {
+        self.command(Command::Unregister(registration))
+    }
+
+    /// See [`MediaEngine::play`]. Resamples in the calling thread.
+    ///
+    /// # Errors
+    /// `media.playout_full`, `media.bad_rate`, `call.gone`, [`EngineError::NotRunning`].
+    pub fn play(&self, call: u64, pcm: &[u8], rate: u32, turn: u64) -> Result<(), EngineError> {
+        let tenant = self.tenant()?;
+        tenant.with_media(|m| m.play(call, pcm, rate, turn)).ok_or(EngineError::NotRunning)??;
+        Ok(())
+    }
+
+    /// No more audio of `turn`.
+    pub fn finish(&self, call: u64, turn: u64) {
+        if let Ok(tenant) = self.tenant() {
+            tenant.with_media(|m| m.finish(call, turn));
+        }
+    }
+
+    /// Cuts `turn`, or all, within one tick.
+    pub fn clear(&self, call: u64, turn: Option<u64>) {
+        if let Ok(tenant) = self.tenant() {
+            tenant.with_media(|m| m.clear(call, turn));
+        }
+    }
+
+    /// Counters of one call; `None` once it has ended.
+    pub fn call_stats(&self, call: u64) -> Option<CallStats> {
+        self.tenant().ok()?.with_media(|m| m.call_stats(call)).flatten()
+    }
+
+    /// Counters since start; after `stop` those at its end.
+    pub fn stats(&self) -> EngineStats {
+        match &*lock(&self.state) {
+            State::Running { tenant, sip, .. } => self.read_stats(tenant, sip),
+            _ => *lock(&self.last_stats),
+        }
+    }
+
+    /// The SIP address as bound, while running.
+    pub fn sip_address(&self) -> Option<SocketAddr> {
+        match &*lock(&self.state) {
+            State::Running { address, .. } => Some(*address),
+            _ => None,
+        }
+    }
+
+    fn read_stats(&self, tenant: &Tenant, sip: &SipHandle) -> EngineStats {
+        let since = |now: &AtomicU64, before: &AtomicU64| {
+            now.load(Ordering::Relaxed).saturating_sub(before.load(Ordering::Relaxed))
+        };
+        EngineStats {
+            media: tenant.with_media(MediaEngine::engine_stats).unwrap_or_default(),
+            calls_active: tenant.calls_active.load(Ordering::Relaxed) as u64,
+            calls_total: tenant.calls_total.load(Ordering::Relaxed),
+            signals_dropped: tenant.events.dropped(),
+            sip_malformed: since(&sip.counters.malformed, &self.malformed_before),
+            sip_rejected: since(&sip.counters.rejected, &self.rejected_before)
+                + tenant.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn command(&self, command: Command) -> Result<(), EngineError> {
+        self.with_running(|_, sip| Ok(sip.send(command)?))
+    }
+
+    fn tenant(&self) -> Result<Arc<Tenant>, EngineError> {
+        self.with_running(|tenant, _| Ok(Arc::clone(tenant)))
+    }
+
+    fn with_running<R>(
+        &self,
+        f: impl FnOnce(&Arc<Tenant>, &SipHandle) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        match &*lock(&self.state) {
+            State::Running { tenant, sip, .. } => f(tenant, sip),
+            _ => Err(EngineError::NotRunning),
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl PendingEnd {
+    fn finish(self, call: u64, stats: Box<CallStats>) -> EngineEvent {
+        EngineEvent::Ended {
+            call,
+            status: self.status,
+            reason: self.reason,
+            by_remote: self.by_remote,
+            stats,
+        }
+    }
+}
+
+/// Appends what both sources have to `batch`.
+fn fetch(tenant: &Tenant, ends: &mut HashMap<u64, PendingEnd>, batch: &mut EventBatch) {
+    let EventBatch { events, audio, media, signals } = batch;
+    media.clear();
+    tenant.with_media(|m| m.drain(media));
+    let base = audio.len();
+    if base == 0 {
+        std::mem::swap(audio, &mut media.audio);
+    } else {
+        audio.append(&mut media.audio);
+    }
+    // After media: a call's last media event is only there when its Ended was queued before.
+    signals.clear();
+    tenant.events.drain_into(signals);
+    for signal in signals.drain(..) {
+        match signal {
+            SignalEvent::Ended { call, status, reason, by_remote, in_media } => {
+                let end = PendingEnd { status, reason, by_remote };
+                if in_media {
+                    ends.insert(call, end);
+                } else {
+                    events.push(end.finish(call, Box::default()));
+                }
+            }
+            other => events.push(EngineEvent::Signal(other)),
+        }
+    }
+    for event in media.events.drain(..) {
+        match event {
+            MediaEvent::Audio { call, at_ns, offset, len } => {
+                let offset = offset + base;
+                events.push(EngineEvent::Media(MediaEvent::Audio { call, at_ns, offset, len }));
+            }
+            MediaEvent::Closed { call, stats } => {
+                // Unknown: a call that was refused before the application heard of it.
+                if let Some(end) = ends.remove(&call) {
+                    events.push(end.finish(call, stats));
+                }
+            }
+            MediaEvent::Notice { call, notice } => {
+                let level = if notice.is_warning() { LogLevel::Warning } else { LogLevel::Info };
+                let message = match call {
+                    Some(call) => format!("call {call}: {notice}"),
+                    None => notice.to_string(),
+                };
+                events.push(EngineEvent::Signal(SignalEvent::Log { level, message }));
+            }
+            other => events.push(EngineEvent::Media(other)),
+        }
+    }
+}
+
+fn stop_media(tenant: &Tenant) {
+    let media = tenant.media.write().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(media) = media {
+        media.stop();
+    }
+}
+
+fn media_config(config: &EngineConfig) -> MediaConfig {
+    MediaConfig {
+        jitter_min_ms: config.jitter_min_ms,
+        jitter_max_ms: config.jitter_max_ms,
+        preroll_ms: config.preroll_ms,
+        playout_max_s: config.playout_max_s,
+        media_timeout_s: config.media_timeout_s,
+        recording: config.recording_dir.is_some(),
+        core: config.media_core,
+        priority: config.media_priority,
+        vad: VadConfig {
+            threshold: config.vad_threshold,
+            release: config.vad_release,
+            speech_start_ms: config.speech_start_ms,
+            speech_end_ms: config.speech_end_ms,
+        },
+        max_calls: config.max_calls,
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The calls of the SIP thread: between the stack's dialogs and the media threads.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pjsip_sys::{CallId, Credentials, DialRequest, Endpoint, MediaDescription, SipError};
+
+use super::queue::{LogLevel, SignalEvent};
+use super::sdp::{describe, LocalMedia};
+use super::thread::Attached;
+use super::{net, next_id, Dial, Tenant};
+use crate::error::{EngineError, SignallingError};
+use crate::media::{Codec, Direction, MediaEngine, MediaParams};
+use crate::record_name::recording_name;
+use crate::transport::RtpSockets;
+
+/// Told to callers that are refused for want of room, s.
+const RETRY_AFTER_S: u32 = 5;
+
+struct Call {
+    sip: CallId,
+    tenant: Arc<Tenant>,
+    recording: Option<PathBuf>,
+}
+
+#[derive(Default)]
+pub(super) struct Calls {
+    by_id: HashMap<u64, Call>,
+    by_sip: HashMap<CallId, u64>,
+}
+
+impl Calls {
+    /// Prepares a call that came in and tells of it, or refuses it.
+    pub(super) fn incoming(
+        &mut self,
+        endpoint: &mut Endpoint,
+        attached: &Attached,
+        sip: CallId,
+        source: SocketAddr,
+        event: impl FnOnce(u64) -> SignalEvent,
+    ) {
+        let tenant = &attached.tenant;
+        let id = next_id();
+        let full = tenant.calls_active.load(Ordering::Relaxed) >= tenant.config.max_calls;
+        if full || attached.is_leaving() || tenant.events.is_full() {
+            let why =
+                if full { "max_calls are up" } else { "the application is behind or stopping" };
+            refuse(endpoint, tenant, sip, 503, why);
+            return;
+        }
+        let prepared = prepare(tenant, id, Some(source.ip())).and_then(|(sdp, recording)| {
+            endpoint.set_local_sdp(sip, &sdp).map_err(SignallingError::from)?;
+            Ok(recording)
+        });
+        match prepared {
+            Ok(recording) => {
+                self.insert(id, Call { sip, tenant: Arc::clone(tenant), recording });
+                tenant.tell(event(id));
+            }
+            Err(e) => {
+                tenant.with_media(|m| m.remove_call(id));
+                let status = if matches!(e, EngineError::Signalling(SignallingError::Sip(_))) {
+                    488
+                } else {
+                    503
+                };
+                refuse(endpoint, tenant, sip, status, &e.to_string());
+            }
+        }
+    }
+
+    /// Calls out. What goes wrong is told as `Failed` and `Ended`.
+    pub(super) fn dial(
+        &mut self,
+        endpoint: &mut Endpoint,
+        attached: &Attached,
+        dial: Dial,
+        from: Option<String>,
+    ) {
+        let tenant = &attached.tenant;
+        let id = dial.call;
+        let full = tenant.calls_active.load(Ordering::Relaxed) >= tenant.config.max_calls;
+        let dialled = if full || attached.is_leaving() {
+            Err(SignallingError::Sip(SipError::TooManyCalls(tenant.config.max_calls)).into())
+        } else {
+            prepare(tenant, id, dial.towards).and_then(|(sdp, recording)| {
+                let credentials = dial.credentials.map(|(username, password)| Credentials {
+                    realm: "*".to_owned(),
+                    username,
+                    password,
+                });
+                let request = DialRequest { uri: dial.uri, from, sdp, credentials, route: None };
+                Ok((endpoint.dial(&request).map_err(SignallingError::from)?, recording))
+            })
+        };
+        match dialled {
+            Ok((sip, recording)) => {
+                self.insert(id, Call { sip, tenant: Arc::clone(tenant), recording })
+            }
+            Err(e) => {
+                tenant.with_media(|m| m.remove_call(id));
+                fail(tenant, id, &e);
+                tenant.tell(SignalEvent::Ended {
+                    call: id,
+                    status: status_of(&e),
+                    reason: "not sent".to_owned(),
+                    by_remote: false,
+                    in_media: false,
+                });
+            }
+        }
+    }
+
+    pub(super) fn ring(&mut self, endpoint: &mut Endpoint, id: u64) {
+        if let Some(call) = self.by_id.get(&id) {
+            if let Err(e) = endpoint.ring(call.sip) {
+                call.tenant.log(LogLevel::Debug, format!("call {id}: ring: {e}"));
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, endpoint: &mut Endpoint, id: u64) {
+        // A call that is not known any more has ended, and its end is on the way to the application.
+        let Some(call) = self.by_id.get(&id) else { return };
+        if let Err(e) = endpoint.answer(call.sip) {
+            fail(&call.tenant, id, &SignallingError::from(e).into());
+            let _ = endpoint.hangup(call.sip);
+        }
+    }
+
+    pub(super) fn reject(
+        &mut self,
+        endpoint: &mut Endpoint,
+        id: u64,
+        status: u16,
+        retry_after: Option<u32>,
+    ) {
+        let Some(call) = self.by_id.get(&id) else { return };
+        if endpoint.reject(call.sip, status, retry_after).is_err() {
+            // Answered before: a refusal is a hang-up now.
+            let _ = endpoint.hangup(call.sip);
+        }
+    }
+
+    pub(super) fn hangup(&mut self, endpoint: &mut Endpoint, id: u64) {
+        if let Some(call) = self.by_id.get(&id) {
+            if let Err(e) = endpoint.hangup(call.sip) {
+                call.tenant.log(LogLevel::Warning, format!("call {id}: hang-up: {e}"));
+            }
+        }
+    }
+
+    pub(super) fn hangup_all(&mut self, endpoint: &mut Endpoint, tenant: u64) {
+        for call in self.by_id.values().filter(|c| c.tenant.id == tenant) {
+            let _ = endpoint.hangup(call.sip);
+        }
+    }
+
+    pub(super) fn has_any(&self, tenant: u64) -> bool {
+        self.by_id.values().any(|c| c.tenant.id == tenant)
+    }
+
+    /// Ends, for the application, what the stack did not end in time.
+    pub(super) fn forget_all(&mut self, tenant: u64) {
+        let left: Vec<CallId> =
+            self.by_id.values().filter(|c| c.tenant.id == tenant).map(|c| c.sip).collect();
+        for sip in left {
+            self.ended(sip, 408, "engine stopped".to_owned(), false);
+        }
+    }
+
+    pub(super) fn progress(&mut self, sip: CallId, status: u16) {
+        if let Some((id, call)) = self.find(sip) {
+            call.tenant.tell(SignalEvent::Progress { call: id, status });
+        }
+    }
+
+    pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription) {
+        if let Some((id, call)) = self.find(sip) {
+            call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params(media)));
+        }
+    }
+
+    pub(super) fn confirmed(&mut self, sip: CallId) {
+        if let Some((id, call)) = self.find(sip) {
+            call.tenant
+                .tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
+        }
+    }
+
+    pub(super) fn ended(&mut self, sip: CallId, status: u16, reason: String, by_remote: bool) {
+        let Some(id) = self.by_sip.remove(&sip) else { return };
+        let Some(call) = self.by_id.remove(&id) else { return };
+        call.tenant.calls_active.fetch_sub(1, Ordering::Relaxed);
+        // In this order: when the media thread's last event is fetched, this one is there already.
+        call.tenant.tell(SignalEvent::Ended {
+            call: id,
+            status,
+            reason,
+            by_remote,
+            in_media: true,
+        });
+        call.tenant.with_media(|m| m.remove_call(id));
+    }
+
+    fn insert(&mut self, id: u64, call: Call) {
+        call.tenant.calls_active.fetch_add(1, Ordering::Relaxed);
+        call.tenant.calls_total.fetch_add(1, Ordering::Relaxed);
+        self.by_sip.insert(call.sip, id);
+        self.by_id.insert(id, call);
+    }
+
+    fn find(&self, sip: CallId) -> Option<(u64, &Call)> {
+        let id = *self.by_sip.get(&sip)?;
+        Some((id, self.by_id.get(&id)?))
+    }
+}
+
+/// Opens the sockets of a call, hands them to the media thread and writes our SDP.
+fn prepare(
+    tenant: &Tenant,
+    id: u64,
+    peer: Option<IpAddr>,
+) -> Result<(String, Option<PathBuf>), EngineError> {
+    let config = &tenant.config;
+    let sockets = RtpSockets::open(config.bind, config.rtp_ports).map_err(|e| match e.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            SignallingError::NoRtpPort { first: config.rtp_ports.0, last: config.rtp_ports.1 }
+        }
+        _ => SignallingError::RtpSocket(e),
+    })?;
+    let (rtp, rtcp) = (
+        sockets.rtp_addr().map_err(SignallingError::RtpSocket)?,
+        sockets.rtcp_addr().map_err(SignallingError::RtpSocket)?,
+    );
+    let address = net::local_towards(config.bind, config.public_address, peer)
+        .map_err(SignallingError::RtpSocket)?;
+    let now = SystemTime::now();
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let sdp = describe(&LocalMedia {
+        // Unique without telling how many calls there were: seconds since the epoch beside the call id.
+        session_id: (seconds << 20) | (id & 0xf_ffff),
+        address,
+        rtp_port: rtp.port(),
+        rtcp_port: rtcp.port(),
+        codecs: &config.codecs,
+    });
+    let recording = config.recording_dir.as_ref().map(|dir| dir.join(recording_name(now, id)));
+    match tenant.with_media(|m| m.add_call(id, sockets, recording.clone())) {
+        Some(Ok(())) => Ok((sdp, recording)),
+        Some(Err(e)) => Err(e.into()),
+        None => Err(EngineError::NotRunning),
+    }
+}
+
+fn params(media: &MediaDescription) -> MediaParams {
+    MediaParams {
+        remote_rtp: media.remote_rtp,
+        remote_rtcp: media.remote_rtcp,
+        codec: match media.codec {
+            pjsip_sys::Codec::Pcma => Codec::Pcma,
+            pjsip_sys::Codec::Pcmu => Codec::Pcmu,
+        },
+        payload_type: media.payload_type,
+        telephone_event: media.telephone_event,
+        ptime_ms: media.ptime_ms,
+        direction: match media.direction {
+            pjsip_sys::Direction::SendRecv => Direction::SendRecv,
+            pjsip_sys::Direction::SendOnly => Direction::SendOnly,
+            pjsip_sys::Direction::RecvOnly => Direction::RecvOnly,
+            pjsip_sys::Direction::Inactive => Direction::Inactive,
+        },
+    }
+}
+
+fn refuse(endpoint: &mut Endpoint, tenant: &Tenant, sip: CallId, status: u16, why: &str) {
+    tenant.refused.fetch_add(1, Ordering::Relaxed);
+    tenant.log(LogLevel::Warning, format!("a call is refused with {status}: {why}"));
+    let _ = endpoint.reject(sip, status, Some(RETRY_AFTER_S));
+}
+
+fn fail(tenant: &Tenant, id: u64, error: &EngineError) {
+    tenant.tell(SignalEvent::Failed {
+        call: id,
+        code: error.code(),
+        message: format!("call {id}: {error}"),
+        status: status_of(error),
+    });
+}
+
+fn status_of(error: &EngineError) -> u16 {
+    match error {
+        EngineError::Signalling(SignallingError::Sip(SipError::BadUri(_))) => 416,
+        EngineError::Signalling(SignallingError::Sip(SipError::NotReady(_))) => 500,
+        _ => 503,
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! SIP: one thread owns the stack, takes commands and tells events.
+//!
+//! PJSIP keeps its user agent in process-wide state, so all engines of a process share one SIP thread and one
+//! endpoint; each is a [`Tenant`] with its own sockets, calls, media thread and event queue. The first engine
+//! starts the thread, the last one to leave ends it.
+
+mod calls;
+mod net;
+mod queue;
+mod sdp;
+mod thread;
+
+pub(crate) use queue::EventQueue;
+pub use queue::{LogLevel, SignalEvent};
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pjsip_sys::Waker;
+
+use crate::config::EngineConfig;
+use crate::error::SignallingError;
+use crate::media::MediaEngine;
+
+/// Commands that may wait for the SIP thread.
+const COMMANDS: usize = 4096;
+/// Longest a detach may take: BYEs and unregistrations that get no answer.
+pub(crate) const DETACH_LIMIT: Duration = Duration::from_millis(1200);
+
+/// What the SIP thread and the facade share of one engine.
+pub(crate) struct Tenant {
+    pub id: u64,
+    pub config: EngineConfig,
+    /// `None` before start and after stop.
+    pub media: RwLock<Option<MediaEngine>>,
+    pub events: EventQueue,
+    pub calls_active: AtomicUsize,
+    pub calls_total: AtomicU64,
+    /// Requests refused for this engine, beside those the stack refuses by itself.
+    pub refused: AtomicU64,
+}
+
+impl Tenant {
+    pub(crate) fn new(config: EngineConfig, media: MediaEngine) -> Tenant {
+        // Room for an application that stands still for a moment under full load.
+        let limit = 512 + config.max_calls * 4;
+        Tenant {
+            id: next_id(),
+            config,
+            media: RwLock::new(Some(media)),
+            events: EventQueue::new(limit),
+            calls_active: AtomicUsize::new(0),
+            calls_total: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs `f` with the media engine unless it was stopped.
+    pub(crate) fn with_media<R>(&self, f: impl FnOnce(&MediaEngine) -> R) -> Option<R> {
+        self.media.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(f)
+    }
+
+    pub(crate) fn tell(&self, event: SignalEvent) {
+        self.events.push(event);
+        self.with_media(MediaEngine::wake);
+    }
+
+    pub(crate) fn log(&self, level: LogLevel, message: String) {
+        self.tell(SignalEvent::Log { level, message });
+    }
+}
+
+/// Ids of engines, calls and registrations: unique in the process, never reused.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// An outgoing call. Personal data and a password: no `Debug`.
+pub(crate) struct Dial {
+    pub call: u64,
+    pub uri: String,
+    /// An address of the peer, when the caller knows one.
+    pub towards: Option<IpAddr>,
+    pub credentials: Option<(String, String)>,
+}
+
+/// A registration to keep. Personal data and a password: no `Debug`.
+pub(crate) struct Register {
+    pub registration: u64,
+    pub aor: String,
+    pub registrar: String,
+    pub username: String,
+    pub password: String,
+    pub realm: String,
+    pub expires_s: u32,
+}
+
+pub(crate) enum Command {
+    Attach { tenant: Arc<Tenant>, reply: SyncSender<Result<SocketAddr, SignallingError>> },
+    Detach { tenant: u64, reply: SyncSender<()> },
+    Ring(u64),
+    Answer(u64),
+    Reject { call: u64, status: u16, retry_after: Option<u32> },
+    Hangup(u64),
+    Dial { tenant: u64, dial: Box<Dial> },
+    Register { tenant: u64, register: Box<Register> },
+    Unregister(u64),
+    Quit,
+}
+
+/// Counters of the stack, shared by all engines of the process.
+#[derive(Default)]
+pub(crate) struct StackCounters {
+    pub malformed: AtomicU64,
+    pub rejected: AtomicU64,
+}
+
+/// How to reach the SIP thread.
+#[derive(Clone)]
+pub(crate) struct SipHandle {
+    commands: SyncSender<Command>,
+    waker: Waker,
+    pub counters: Arc<StackCounters>,
+}
+
+impl SipHandle {
+    /// Hands a command over without waiting.
+    pub(crate) fn send(&self, command: Command) -> Result<(), SignallingError> {
+        self.commands.try_send(command).map_err(|e| match e {
+            TrySendError::Full(_) => SignallingError::Busy,
+            TrySendError::Disconnected(_) => {
+                SignallingError::StartFailed("the SIP thread has ended".to_owned())
+            }
+        })?;
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+struct Running {
+    handle: SipHandle,
+    thread: JoinHandle<()>,
+    engines: usize,
+}
+
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+
+/// Joins the SIP thread (started if need be) and opens the engine's sockets.
+pub(crate) fn attach(tenant: &Arc<Tenant>) -> Result<(SipHandle, SocketAddr), SignallingError> {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut hub = match running.take() {
+        Some(hub) => hub,
+        None => start_thread(&tenant.config.user_agent)?,
+    };
+    let (reply, answer) = mpsc::sync_channel(1);
+    let attached = hub
+        .handle
+        .send(Command::Attach { tenant: Arc::clone(tenant), reply })
+        .and_then(|()| wait(&answer, Duration::from_secs(10))?);
+    match attached {
+        Ok(address) => {
+            hub.engines += 1;
+            let handle = hub.handle.clone();
+            *running = Some(hub);
+            Ok((handle, address))
+        }
+        Err(e) => {
+            if hub.engines == 0 {
+                end_thread(hub);
+            } else {
+                *running = Some(hub);
+            }
+            Err(e)
+        }
+    }
+}
+
+/// Ends the engine's calls and registrations, closes its sockets; the last engine ends the thread. Bounded by
+/// [`DETACH_LIMIT`] and the stack's own limit.
+pub(crate) fn detach(handle: &SipHandle, tenant: u64) {
+    let (reply, done) = mpsc::sync_channel(1);
+    // Not try_send: a full queue must not keep an engine from stopping, and the thread empties it.
+    if handle.commands.send(Command::Detach { tenant, reply }).is_ok() {
+        handle.waker.wake();
+        let _ = done.recv_timeout(DETACH_LIMIT + Duration::from_millis(500));
+    }
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mut hub) = running.take() {
+        hub.engines = hub.engines.saturating_sub(1);
+        if hub.engines == 0 {
+            end_thread(hub);
+        } else {
+            *running = Some(hub);
+        }
+    }
+}
+
+fn start_thread(user_agent: &str) -> Result<Running, SignallingError> {
+    let (commands, inbox) = mpsc::sync_channel(COMMANDS);
+    let (ready, started) = mpsc::sync_channel(1);
+    let counters = Arc::new(StackCounters::default());
+    let shared = Arc::clone(&counters);
+    let user_agent = user_agent.to_owned();
+    let thread = std::thread::Builder::new()
+        .name("vc-sip".to_owned())
+        .spawn(move || thread::run(&user_agent, &inbox, &ready, &shared))
+        .map_err(|e| SignallingError::StartFailed(format!("no thread: {e}")))?;
+    match wait(&started, Duration::from_secs(10)).and_then(|r| r) {
+        Ok(waker) => {
+            Ok(Running { handle: SipHandle { commands, waker, counters }, thread, engines: 0 })
+        }
+        Err(e) => {
+            let _ = thread.join();
+            Err(e)
+        }
+    }
+}
+
+fn end_thread(hub: Running) {
+    if hub.handle.commands.send(Command::Quit).is_ok() {
+        hub.handle.waker.wake();
+    }
+    // A panic in there was a defect; its calls are gone either way.
+    let _ = hub.thread.join();
+}
+
+fn wait<T>(answer: &Receiver<T>, limit: Duration) -> Result<T, SignallingError> {
+    answer
+        .recv_timeout(limit)
+        .map_err(|_| SignallingError::StartFailed("the SIP thread does not answer".to_owned()))
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Events of signalling on their way to the application, bounded.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What signalling tells. URIs are personal data: no `Debug`.
+pub enum SignalEvent {
+    /// A call came in and waits for ring, answer or reject.
+    Incoming {
+        /// Call it is about.
+        call: u64,
+        /// Call-ID header.
+        sip_call_id: String,
+        /// URI of From.
+        from: String,
+        /// URI of To.
+        to: String,
+        /// `address:port` of the sender.
+        source: String,
+    },
+    /// A provisional response to our INVITE.
+    Progress {
+        /// Call it is about.
+        call: u64,
+        /// 101 to 199.
+        status: u16,
+    },
+    /// Answered and acknowledged; audio runs.
+    Confirmed {
+        /// Call it is about.
+        call: u64,
+        /// The WAV, if the call is recorded.
+        recording: Option<PathBuf>,
+    },
+    /// A command about a call could not be carried out.
+    Failed {
+        /// Call it is about.
+        call: u64,
+        /// Stable code.
+        code: &'static str,
+        /// Place and remedy.
+        message: String,
+        /// SIP status that fits it.
+        status: u16,
+    },
+    /// The call is over. `in_media`: the final counters follow from the media thread.
+    Ended {
+        /// Call it is about.
+        call: u64,
+        /// 200 for a BYE, else the final status of the INVITE.
+        status: u16,
+        /// Reason phrase.
+        reason: String,
+        /// Whether the peer ended it.
+        by_remote: bool,
+        /// Whether the media thread knew the call.
+        in_media: bool,
+    },
+    /// A registration changed or was refreshed.
+    Registration {
+        /// Which.
+        registration: u64,
+        /// Status of the last response, 408 or 503 when none came.
+        status: u16,
+        /// Reason phrase.
+        reason: String,
+        /// Lifetime granted, s; 0 when not registered.
+        expires_s: u32,
+    },
+    /// A line for the log, without personal data.
+    Log {
+        /// How grave.
+        level: LogLevel,
+        /// The line.
+        message: String,
+    },
+}
+
+/// How grave a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something to look at.
+    Warning,
+    /// Worth knowing.
+    Info,
+    /// For developers.
+    Debug,
+}
+
+/// One producer (the SIP thread), one consumer (drain).
+///
+/// Log lines and progress are dropped and counted when it is full. Events in which calls begin and end are
+/// never dropped: their number is bounded since no new call is let in while the queue is full.
+pub(crate) struct EventQueue {
+    events: Mutex<VecDeque<SignalEvent>>,
+    limit: usize,
+    dropped: AtomicU64,
+}
+
+impl EventQueue {
+    pub(crate) fn new(limit: usize) -> EventQueue {
+        EventQueue {
+            events: Mutex::new(VecDeque::with_capacity(limit.min(1024))),
+            limit,
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SignalEvent>> {
+        // Nothing in here panics while it holds the lock; a poisoned queue is still a queue.
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, event: SignalEvent) {
+        let droppable = matches!(event, SignalEvent::Log { .. } | SignalEvent::Progress { .. });
+        let mut events = self.lock();
+        if droppable && events.len() >= self.limit {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            events.push_back(event);
+        }
+    }
+
+    /// True when new calls must be refused until the application has caught up.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().len() >= self.limit
+    }
+
+    /// Moves everything behind what is in `out`.
+    pub(crate) fn drain_into(&self, out: &mut Vec<SignalEvent>) {
+        out.extend(self.lock().drain(..));
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> SignalEvent {
+        SignalEvent::Log { level: LogLevel::Info, message: String::new() }
+    }
+
+    #[test]
+    fn a_full_queue_drops_log_lines_and_counts_them_but_keeps_ends() {
+        let queue = EventQueue::new(2);
+        for _ in 0..5 {
+            queue.push(log());
+        }
+        assert!(queue.is_full());
+        queue.push(SignalEvent::Confirmed { call: 1, recording: None });
+        let mut out = Vec::new();
+        queue.drain_into(&mut out);
+        assert_eq!((out.len(), queue.dropped()), (3, 3));
+        assert!(matches!(out.last(), Some(SignalEvent::Confirmed { call: 1, .. })));
+        assert!(!queue.is_full());
+    }
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The SIP thread: commands in, events out.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pjsip_sys::{
+    Codec, Credentials, Endpoint, EndpointConfig, RegId, Registration, SipEvent, Waker,
+};
+
+use super::calls::Calls;
+use super::queue::{LogLevel, SignalEvent};
+use super::{net, Command, Register, StackCounters, Tenant, DETACH_LIMIT};
+use crate::error::SignallingError;
+
+/// Calls of the whole process. Each engine has its own `max_calls` below that.
+const STACK_CALLS: usize = 4000;
+const IDLE: Duration = Duration::from_millis(500);
+const LEAVING: Duration = Duration::from_millis(20);
+
+pub(super) struct Attached {
+    pub tenant: Arc<Tenant>,
+    pub address: SocketAddr,
+    leaving: Option<(Instant, SyncSender<()>)>,
+}
+
+impl Attached {
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+}
+
+struct Binding {
+    sip: RegId,
+    tenant: Arc<Tenant>,
+    username: String,
+    aor: String,
+}
+
+struct Sip {
+    endpoint: Endpoint,
+    tenants: HashMap<u64, Attached>,
+    calls: Calls,
+    bindings: HashMap<u64, Binding>,
+}
+
+pub(super) fn run(
+    user_agent: &str,
+    inbox: &Receiver<Command>,
+    ready: &SyncSender<Result<Waker, SignallingError>>,
+    counters: &StackCounters,
+) {
+    let config = EndpointConfig {
+        user_agent: user_agent.to_owned(),
+        log_level: 2,
+        codecs: vec![Codec::Pcma, Codec::Pcmu],
+        max_calls: STACK_CALLS,
+    };
+    let endpoint = match Endpoint::new(&config) {
+        Ok((endpoint, waker)) => {
+            let _ = ready.send(Ok(waker));
+            endpoint
+        }
+        Err(e) => {
+            let _ = ready.send(Err(e.into()));
+            return;
+        }
+    };
+    let mut sip = Sip {
+        endpoint,
+        tenants: HashMap::new(),
+        calls: Calls::default(),
+        bindings: HashMap::new(),
+    };
+    let mut events = Vec::with_capacity(256);
+    loop {
+        let leaving = sip.tenants.values().any(Attached::is_leaving);
+        if let Err(e) = sip.endpoint.poll(if leaving { LEAVING } else { IDLE }, &mut events) {
+            sip.log_all(LogLevel::Error, &format!("SIP poll: {e}"));
+            // An error that stays must not become a busy loop.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for event in events.drain(..) {
+            sip.on_event(event);
+        }
+        loop {
+            match inbox.try_recv() {
+                Ok(Command::Quit) | Err(TryRecvError::Disconnected) => {
+                    sip.endpoint.shutdown();
+                    return;
+                }
+                Ok(command) => sip.on_command(command),
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        sip.let_go();
+        let stats = sip.endpoint.stats();
+        counters.malformed.store(stats.malformed, Ordering::Relaxed);
+        counters.rejected.store(stats.rejected, Ordering::Relaxed);
+    }
+}
+
+impl Sip {
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Attach { tenant, reply } => {
+                let _ = reply.send(self.attach(tenant));
+            }
+            Command::Detach { tenant, reply } => self.detach(tenant, reply),
+            Command::Ring(call) => self.calls.ring(&mut self.endpoint, call),
+            Command::Answer(call) => self.calls.answer(&mut self.endpoint, call),
+            Command::Reject { call, status, retry_after } => {
+                self.calls.reject(&mut self.endpoint, call, status, retry_after);
+            }
+            Command::Hangup(call) => self.calls.hangup(&mut self.endpoint, call),
+            Command::Dial { tenant, dial } => {
+                let Some(attached) = self.tenants.get(&tenant) else { return };
+                let from = dial.credentials.as_ref().and_then(|(username, _)| {
+                    self.bindings
+                        .values()
+                        .find(|b| b.tenant.id == tenant && b.username == *username)
+                        .map(|b| b.aor.clone())
+                });
+                self.calls.dial(&mut self.endpoint, attached, *dial, from);
+            }
+            Command::Register { tenant, register } => self.register(tenant, *register),
+            Command::Unregister(registration) => {
+                if let Some(binding) = self.bindings.get(&registration) {
+                    if let Err(e) = self.endpoint.unregister(binding.sip) {
+                        binding.tenant.log(LogLevel::Warning, format!("unregister: {e}"));
+                    }
+                }
+            }
+            Command::Quit => {}
+        }
+    }
+
+    fn attach(&mut self, tenant: Arc<Tenant>) -> Result<SocketAddr, SignallingError> {
+        let config = &tenant.config;
+        let wanted = net::probe(config.sip_bind(), config.tcp)?;
+        let address = self.endpoint.add_udp(wanted, config.public_address)?;
+        if config.tcp {
+            self.endpoint.add_tcp(address, config.public_address)?;
+        }
+        self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
+        Ok(address)
+    }
+
+    fn detach(&mut self, tenant: u64, reply: SyncSender<()>) {
+        let Some(attached) = self.tenants.get_mut(&tenant) else {
+            let _ = reply.send(());
+            return;
+        };
+        attached.leaving = Some((Instant::now() + DETACH_LIMIT, reply));
+        self.calls.hangup_all(&mut self.endpoint, tenant);
+        for binding in self.bindings.values().filter(|b| b.tenant.id == tenant) {
+            // Without an answer the deadline ends it; the registrar's own timer does the rest.
+            let _ = self.endpoint.unregister(binding.sip);
+        }
+    }
+
+    /// Releases engines that leave, once nothing of theirs is left or their time is up.
+    fn let_go(&mut self) {
+        if !self.tenants.values().any(Attached::is_leaving) {
+            return;
+        }
+        let now = Instant::now();
+        let Sip { tenants, calls, bindings, .. } = self;
+        let gone: Vec<u64> = tenants
+            .iter()
+            .filter(|(id, attached)| match &attached.leaving {
+                Some((deadline, _)) => {
+                    now >= *deadline
+                        || !(calls.has_any(**id) || bindings.values().any(|b| b.tenant.id == **id))
+                }
+                None => false,
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            self.calls.forget_all(id);
+            self.bindings.retain(|_, b| b.tenant.id != id);
+            if let Some(attached) = self.tenants.remove(&id) {
+                if let Some((_, reply)) = attached.leaving {
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+
+    fn register(&mut self, tenant: u64, register: Register) {
+        let Some(attached) = self.tenants.get(&tenant) else { return };
+        let request = Registration {
+            aor: register.aor.clone(),
+            registrar: register.registrar,
+            credentials: Credentials {
+                realm: register.realm,
+                username: register.username.clone(),
+                password: register.password,
+            },
+            expires_s: register.expires_s,
+        };
+        match self.endpoint.register(&request) {
+            Ok(sip) => {
+                let binding = Binding {
+                    sip,
+                    tenant: Arc::clone(&attached.tenant),
+                    username: register.username,
+                    aor: register.aor,
+                };
+                self.bindings.insert(register.registration, binding);
+            }
+            Err(e) => {
+                attached.tenant.log(LogLevel::Error, format!("registration refused here: {e}"));
+                attached.tenant.tell(SignalEvent::Registration {
+                    registration: register.registration,
+                    status: 400,
+                    reason: e.to_string(),
+                    expires_s: 0,
+                });
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: SipEvent) {
+        match event {
+            SipEvent::Incoming {
+                call,
+                sip_call_id,
+                from,
+                to,
+                request_uri,
+                source,
+                has_offer: _,
+            } => {
+                let Some(attached) = owner(&self.tenants, &request_uri) else {
+                    let _ = self.endpoint.reject(call, 404, None);
+                    return;
+                };
+                self.calls.incoming(&mut self.endpoint, attached, call, source, |id| {
+                    SignalEvent::Incoming {
+                        call: id,
+                        sip_call_id,
+                        from,
+                        to,
+                        source: source.to_string(),
+                    }
+                });
+            }
+            SipEvent::Progress { call, status } => self.calls.progress(call, status),
+            SipEvent::Media { call, media } => self.calls.media(call, &media),
+            SipEvent::Confirmed { call } => self.calls.confirmed(call),
+            SipEvent::Ended { call, status, reason, by_remote } => {
+                self.calls.ended(call, status, reason, by_remote);
+            }
+            SipEvent::Registration { reg, status, reason, expires_s } => {
+                self.on_registration(reg, status, reason, expires_s);
+            }
+            SipEvent::Rejected { source, status, why } => {
+                self.log_all(
+                    LogLevel::Info,
+                    &format!("request from {source} refused with {status}: {why}"),
+                );
+            }
+            SipEvent::Malformed { source, why } => {
+                let source = source.map_or_else(|| "unknown".to_owned(), |s| s.to_string());
+                self.log_all(LogLevel::Info, &format!("not SIP, from {source}: {why}"));
+            }
+            SipEvent::Log { level, message } => {
+                let level = match level {
+                    0 | 1 => LogLevel::Error,
+                    2 => LogLevel::Warning,
+                    3 => LogLevel::Info,
+                    _ => LogLevel::Debug,
+                };
+                self.log_all(level, &message);
+            }
+        }
+    }
+
+    fn on_registration(&mut self, reg: RegId, status: u16, reason: String, expires_s: u32) {
+        let Some((&id, binding)) = self.bindings.iter().find(|(_, b)| b.sip == reg) else { return };
+        let level = if status >= 300 { LogLevel::Warning } else { LogLevel::Info };
+        binding
+            .tenant
+            .log(level, format!("registration {id}: {status} {reason}, expires in {expires_s} s"));
+        binding.tenant.tell(SignalEvent::Registration {
+            registration: id,
+            status,
+            reason,
+            expires_s,
+        });
+        let leaving = self.tenants.get(&binding.tenant.id).is_some_and(Attached::is_leaving);
+        if (200..300).contains(&status) && expires_s == 0 || leaving {
+            self.bindings.remove(&id);
+        }
+    }
+
+    fn log_all(&self, level: LogLevel, message: &str) {
+        for attached in self.tenants.values() {
+            attached.tenant.log(level, message.to_owned());
+        }
+    }
+}
+
+/// The engine a request was sent to.
+fn owner<'a>(tenants: &'a HashMap<u64, Attached>, request_uri: &str) -> Option<&'a Attached> {
+    let mut all = tenants.values();
+    match (all.next(), all.next()) {
+        (only, None) => only,
+        _ => {
+            let port = port_of(request_uri);
+            tenants.values().find(|a| a.address.port() == port)
+        }
+    }
+}
+
+/// Port of a SIP URI, 5060 when it names none (RFC 3261 section 19.1.2).
+fn port_of(uri: &str) -> u16 {
+    let rest = uri.split_once(':').map_or(uri, |(_, rest)| rest);
+    let hostport = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    let hostport = hostport.split([';', '?', '>']).next().unwrap_or(hostport);
+    let port = match hostport.rsplit_once(']') {
+        Some((_, after)) => after.strip_prefix(':'),
+        None => hostport.rsplit_once(':').map(|(_, port)| port),
+    };
+    port.and_then(|p| p.parse().ok()).unwrap_or(5060)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::port_of;
+
+    #[test]
+    fn port_of_uris() {
+        for (uri, port) in [
+            ("sip:100@127.0.0.1:5070", 5070),
+            ("sip:100@127.0.0.1", 5060),
+            ("sip:127.0.0.1:5071;transport=tcp", 5071),
+            ("sip:1@[::1]:5072", 5072),
+            ("sip:1@[::1]", 5060),
+            ("sip:1:secret@host:99999", 5060),
+            ("", 5060),
+        ] {
+            assert_eq!(port_of(uri), port, "{uri}");
+        }
+    }
+}
