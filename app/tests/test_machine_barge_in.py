@@ -29,7 +29,7 @@ def test_barge_in_stops_model_voice_and_playout_by_turn_id() -> None:
     b.wait(36)
     assert b.take(ev.CancelReply).turn_id == turn
     assert b.take(ev.ClearPlayout).turn_id == turn
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
 
 
 def test_barge_in_at_once_when_the_decision_took_longer_than_the_minimum() -> None:
@@ -147,10 +147,10 @@ def test_b41_reply_is_resumed_from_the_cut_sentence(transcript: str) -> None:
     b.audio(again, 0, 1_000)
     b.audio(again, 1, 1_000)
     b.starts_playing(again)
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
     b.wait(2_000)
     b.finished(again, 2_000)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     # Said twice in part, remembered once.
     assert b.messages()[-1] == ("assistant", "It is noon. Lunch is ready. Enjoy it.")
     assert b.messages()[-2] == ("user", "Tell me")
@@ -212,7 +212,7 @@ def test_a_minimum_longer_than_the_pause_lets_short_sounds_pass() -> None:
     b.wait(300)
     b.sound(150)
     b.none(ev.ClearPlayout, ev.CancelReply, ev.Transcribe)
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
     b.starts_speaking()
     b.wait(736)
     assert b.take(ev.ClearPlayout)
@@ -239,7 +239,7 @@ def test_b41_clap_while_the_transcript_is_awaited() -> None:
     b.sound(1_000)
     segment = b.take(ev.Transcribe).segment_id
     b.sound(110)
-    assert b.machine.state is State.THINKING
+    assert b.state() is State.THINKING
     b.transcript("What time is it?", segment)
     assert b.take(ev.Request).messages[-1].content == "What time is it?"
 
@@ -253,7 +253,7 @@ def test_noise_in_the_greeting_resumes_the_greeting() -> None:
     b.forget()
     b.wait(200)
     interrupt(b, turn, 300, "")
-    assert b.machine.state is State.GREETING
+    assert b.state() is State.GREETING
     b.phrase(Kind.GREETING)
     assert b.messages() == [("assistant", "Hello there.")]
 
@@ -289,7 +289,7 @@ def test_recognition_that_fails_after_a_barge_in_is_apologised_for() -> None:
     b.stops_speaking()
     b.send(ev.TranscriptFailed(b.take(ev.Transcribe).segment_id))
     b.forget()
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
 
 
 def test_speech_that_begins_at_the_very_end_of_a_reply() -> None:
@@ -297,7 +297,7 @@ def test_speech_that_begins_at_the_very_end_of_a_reply() -> None:
     b.wait(980)
     b.starts_speaking()
     b.finished(turn, 1_000)  # before the minimum: the reply was heard whole
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     b.wait(800)
     b.none(ev.ClearPlayout)
     b.stops_speaking()
@@ -316,7 +316,7 @@ def test_barge_in_can_be_switched_off() -> None:
     b.none(ev.ClearPlayout, ev.Transcribe)
     b.wait(100)
     b.finished(turn, 1_000)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
 
 
 def test_without_barge_in_the_caller_can_still_go_on_before_the_answer() -> None:
@@ -335,5 +335,5 @@ def test_core_that_cuts_by_itself_is_believed() -> None:
     b, turn = speaking(TEN)
     b.wait(500)
     b.finished(turn, 500, interrupted=True)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     assert b.messages()[-1] == ("assistant", "one two three four five")

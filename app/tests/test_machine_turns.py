@@ -16,27 +16,27 @@ from .bench import MS, POLICY, Bench
 def test_greeting_then_listening() -> None:
     b = Bench()
     b.send(ev.Answered())
-    assert b.machine.state is State.GREETING
+    assert b.state() is State.GREETING
     b.phrase(Kind.GREETING)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     assert b.messages() == [("assistant", "Hello there.")]
 
 
 def test_no_greeting_when_it_is_empty() -> None:
     b = Bench(replace(POLICY, greeting=""))
     b.send(ev.Answered())
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     b.none(ev.Say)
 
 
 def test_a_turn_is_heard_understood_and_answered() -> None:
     b = Bench().greeted()
     b.starts_speaking()
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     assert b.take(ev.StartCapture)
     b.wait(900)
     b.stops_speaking()
-    assert b.machine.state is State.THINKING
+    assert b.state() is State.THINKING
     b.transcript("What time is it?")
     request = b.take(ev.Request)
     assert [(m.role, m.content) for m in request.messages] == [
@@ -54,13 +54,13 @@ def test_a_turn_is_heard_understood_and_answered() -> None:
     b.send(ev.ReplyDone(turn))
     assert b.take(ev.EndReply) == ev.EndReply(turn)
     b.audio(turn, 0, 800)
-    assert b.machine.state is State.THINKING
+    assert b.state() is State.THINKING
     b.starts_playing(turn)
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
     b.audio(turn, 1, 700)
     b.wait(1_500)
     b.finished(turn, 1_500)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     assert b.messages()[-1] == ("assistant", "It is noon. Lunch time.")
 
 
@@ -87,7 +87,7 @@ def test_events_of_other_turns_are_ignored() -> None:
         ev.SpeechEnded(b.now * MS, b.now * MS),
     ):
         b.send(event)
-    assert b.machine.state is State.THINKING
+    assert b.state() is State.THINKING
     b.none(ev.Say, ev.CancelReply, ev.Transcribe)
 
 
@@ -96,7 +96,7 @@ def test_sounds_without_words_get_no_answer() -> None:
     for transcript in ("", " ", "...", "[BLANK_AUDIO]", "(coughs)", "*sigh*"):
         b.says(transcript)
         b.none(ev.Request)
-        assert b.machine.state is State.LISTENING
+        assert b.state() is State.LISTENING
     assert b.messages() == [("assistant", "Hello there.")]
 
 
@@ -254,7 +254,7 @@ def test_failed_recognition_is_apologised_for() -> None:
     b.sound(1_000)
     b.send(ev.TranscriptFailed(b.take(ev.Transcribe).segment_id))
     b.phrase(Kind.APOLOGY)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     b.says("Hello?")
     assert b.take(ev.Request)
 
@@ -263,9 +263,9 @@ def test_failed_model_is_apologised_for_and_the_question_is_remembered() -> None
     b = Bench().greeted()
     b.says("What time is it?")
     b.send(ev.ReplyFailed(b.take(ev.Request).turn_id))
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
     b.phrase(Kind.APOLOGY)
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
     assert ("user", "What time is it?") in b.messages()
 
 
@@ -332,7 +332,7 @@ def test_apology_that_cannot_be_said_leaves_us_listening() -> None:
     b.says("What time is it?")
     b.send(ev.ReplyFailed(b.take(ev.Request).turn_id))
     b.send(ev.VoiceFailed(b.take(ev.Say).turn_id, 0))
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
 
 
 def test_goodbye_after_failures_in_a_row() -> None:
@@ -360,7 +360,7 @@ def test_an_answer_forgives_the_failures_before() -> None:
         b.wait(1_000)
         b.finished(turn, 1_000)
         b.forget()
-    assert b.machine.state is State.LISTENING
+    assert b.state() is State.LISTENING
 
 
 # --- silence, length, end ---
@@ -373,10 +373,10 @@ def test_silence_leads_to_reprompt_goodbye_and_hangup() -> None:
     b.wait(1)
     b.phrase(Kind.REPROMPT)
     b.wait(10_000)
-    assert b.machine.state is State.SPEAKING
+    assert b.state() is State.SPEAKING
     b.phrase(Kind.GOODBYE)
     assert b.take(ev.Hangup).cause == "goodbye"
-    assert b.machine.state is State.ENDED
+    assert b.state() is State.ENDED
     assert b.machine.next_deadline() is None
 
 
@@ -438,7 +438,7 @@ def test_playout_that_never_ends_does_not_hold_the_call_for_ever() -> None:
     turn = b.replies("Hello.")
     b.wait(61_000)
     assert turn in [a.turn_id for a in b.all(ev.ClearPlayout)]
-    assert b.machine.state is not State.ENDED
+    assert b.state() is not State.ENDED
 
 
 def test_dead_media_hangs_up() -> None:
@@ -455,7 +455,7 @@ def test_end_in_mid_sentence_settles_what_was_heard(event: ev.Event) -> None:
     b.wait(500)
     b.send(event)
     assert b.take(ev.CancelReply).turn_id == turn
-    assert b.machine.state is State.ENDED
+    assert b.state() is State.ENDED
     assert b.machine.next_deadline() is None
     assert b.messages()[-1] == ("assistant", "One two three four five")
     b.forget()

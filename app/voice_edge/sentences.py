@@ -12,7 +12,7 @@ _CLOSERS = "\"'”’»)]"
 _ABBREVIATIONS = frozenset(
     re.split(
         " ",
-        "mr mrs ms dr prof sr jr st mt no nr vs etc approx dept est fig inc ltd co corp gen col lt "
+        "mr mrs ms dr prof sr jr st mt nr vs etc approx dept est fig inc ltd co corp gen col lt "
         "sgt capt rev hon ave blvd rd e.g i.e a.m p.m u.s u.k z.b d.h bzw ca usw hr fr str tel mme "
         "mlle av",
     )
@@ -67,13 +67,14 @@ class SentenceSplitter:
     def _end(self) -> int | None:
         """Where the first complete sentence ends, if there is one."""
         text = self._text
-        for at in range(self._from, len(text)):
+        end = self._from
+        while (at := end) < len(text):
             char = text[at]
+            end = at + 1
             if char == "\n" and text[:at].strip():
-                return at + 1
+                return end
             if char not in _ENDS:
                 continue
-            end = at + 1
             while end < len(text) and text[end] in _ENDS + _CLOSERS:
                 end += 1
             if char in _WIDE_ENDS:
@@ -81,7 +82,7 @@ class SentenceSplitter:
             # The next word's first letter may decide: wait for it.
             rest = text[end:]
             following = rest.lstrip(" \t")
-            if not rest or (not following and self._doubtful(at)):
+            if not rest or (not following and self._doubtful(at, end)):
                 self._from = at
                 return None
             if not rest[0].isspace():
@@ -98,23 +99,25 @@ class SentenceSplitter:
             start -= 1
         return self._text[start:at].lstrip("\"'“‘«([").lower()
 
-    def _doubtful(self, at: int) -> bool:
-        if self._text[at] == "…" or self._text[max(0, at - 1) : at] == ".":
+    def _doubtful(self, at: int, end: int) -> bool:
+        if self._text[at] == "…" or self._text[at:end].startswith(".."):
             return True
         word = self._word(at)
         return self._text[at] == "." and (
-            word in _ABBREVIATIONS or len(word) == 1 or word.isdigit()
+            word in _ABBREVIATIONS or word == "no" or len(word) == 1 or word.isdigit()
         )
 
     def _ends_here(self, at: int, end: int, following: str) -> bool:
         if self._text[at] in "!?":
             return True
         lower_next = bool(following) and following[0].islower()
-        if self._text[at] == "…" or (end - at > 1 and self._text[at + 1] == "."):
+        if self._text[at] == "…" or self._text[at:end].startswith(".."):
             return not lower_next
         word = self._word(at)
         if word in _ABBREVIATIONS:
             return word in _MAY_END and bool(following) and following[0].isupper()
+        if word == "no":  # "No. 5" is a number, "No. I am not" an answer
+            return not following[:1].isdigit()
         if len(word) == 1 and word.isalpha():  # an initial, or the pronoun I
             return word == "i" and not lower_next
         if word.isdigit():  # "1. First": a list's number; "am 3. Mai": an ordinal
