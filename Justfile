@@ -30,6 +30,11 @@ test *options: (_ready "test")
 check: (_ready "check")
     @{{ python }} -m tools.check
 
+# Measure a part of the core: NAME is one of core/engine/benches
+[group('develop')]
+bench name *options: (_ready "bench")
+    @shift; {{ python }} -m tools.cargo bench --quiet --locked -p voicecore-engine --bench {{ quote(name) }} "$@"
+
 # Format, and mend what the linters can mend themselves
 [group('develop')]
 fix: (_ready "fix")

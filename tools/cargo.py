@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 
 from tools.setup import cargo_environment
-from tools.step import Failed
+from tools.step import Failed, entry
 
 
 def main(arguments: list[str]) -> None:
@@ -20,7 +19,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except Failed as failure:
-        sys.exit(f"\n{failure}")
+    entry(main)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tools.paths import LOGS, ROOT, venv_program
 from tools.setup import cargo_environment
-from tools.step import Failed, elapsed
+from tools.step import elapsed, entry
 
 SHOWN_LINES = 40
 PYTHON = venv_program("python")
@@ -75,7 +75,7 @@ def _show(check: Check, output: str) -> None:
     print(f"  that was: {' '.join(check.command)}\n", flush=True)
 
 
-def main() -> int:
+def main(_arguments: list[str]) -> int:
     cargo = cargo_environment()
     failed = []
     every = list(checks())
@@ -107,7 +107,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failed as failure:
-        sys.exit(f"\n{failure}")
+    entry(main)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tools import system
 from tools.paths import ROOT, cache_home
-from tools.step import Failed, elapsed, run, step
+from tools.step import Failed, elapsed, entry, run, step
 
 SUITES = {"debian12": "bookworm", "debian13": "trixie"}
 BASE_PACKAGES = "ca-certificates"
@@ -132,7 +131,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except Failed as failure:
-        sys.exit(f"\n{failure}")
+    entry(main)

@@ -7,12 +7,11 @@ set, so that any of the sets can be installed into one environment without a cla
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
 from tools.paths import PYTHON_FLOOR, REQUIREMENTS, ROOT, uv, uv_environment
-from tools.step import Failed, run, step
+from tools.step import entry, run, step
 
 SETS = ("bootstrap", "build", "app", "standins", "dev")
 
@@ -56,7 +55,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except Failed as failure:
-        sys.exit(str(failure))
+    entry(main)

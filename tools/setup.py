@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools import system
 from tools.paths import OUT, REQUIREMENTS, ROOT, VENV, uv, uv_environment, venv_program
-from tools.step import Failed, exclusive, run, step
+from tools.step import entry, exclusive, run, step
 
 RUNTIME = ("bootstrap", "build", "app", "standins")
 SETS = {
@@ -65,7 +65,7 @@ def cargo_environment() -> dict[str, str]:
 
 
 def ensure(recipe: str) -> None:
-    """Makes ready for `recipe`; raises `Failed` with the place and the remedy when it cannot."""
+    """Makes ready for `recipe`; raises `step.Failed` with place and remedy when it cannot."""
     system.ensure([recipe])
     with exclusive("setup"):
         remembered = _read_memory()
@@ -212,7 +212,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except Failed as failure:
-        sys.exit(f"\n{failure}")
+    entry(main)

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from tools.paths import LOGS, OUT, ROOT
 
@@ -103,6 +104,16 @@ def exclusive(name: str) -> Iterator[None]:
             _say("… waiting for another run in this checkout to finish its set-up")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def entry(main: Callable[[list[str]], int | None]) -> NoReturn:
+    """Runs a program of tools/ as the command line asks: failures in words, not as tracebacks."""
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Failed as failure:
+        sys.exit(f"\n{failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def elapsed(seconds: float) -> str:

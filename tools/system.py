@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.paths import ROOT, rust_floor, version
-from tools.step import Failed, run, step
+from tools.step import Failed, entry, run, step
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except Failed as failure:
-        sys.exit(f"\n{failure}")
+    entry(main)
