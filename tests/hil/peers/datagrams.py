@@ -83,12 +83,12 @@ class Datagrams:
             f"{method} {target} SIP/2.0",
             f"Via: SIP/2.0/UDP {host}:{port};rport;branch={branch or f'z9hG4bK{self._run}{number}'}",
             "Max-Forwards: 70",
-            f"From: <sip:caller@{host}:{port}>;tag={from_tag}",
+            f"From: <sip:+491701234567@{host}:{port}>;tag={from_tag}",
             f"To: <sip:{user}@{self.remote[0]}:{self.remote[1]}>"
             + (f";tag={to_tag}" if to_tag else ""),
             f"Call-ID: {call_id or f'{self._run}-{number}@{host}'}",
             f"CSeq: {cseq} {method}",
-            f"Contact: <sip:caller@{host}:{port}>",
+            f"Contact: <sip:+491701234567@{host}:{port}>",
         ]
         if headers:
             lines.append(headers.rstrip("\r\n"))

@@ -72,6 +72,7 @@ class RtpEnd:
         self.payload_type = payload_type
         self.ssrc = ssrc
         self.sent = 0
+        self.sequence = 1000  # of the next packet; a test may make it jump
         self.rtcp_received = 0
         self.packets: list[Packet] = []
         self._play = array.array("h", play if play is not None else [0] * FRAME)
@@ -146,12 +147,13 @@ class RtpEnd:
             part = self._play[self._place : self._place + FRAME - len(frame)]
             frame.extend(part)
             self._place = (self._place + len(part)) % len(self._play)
-        data = header(self.payload_type, self.sent, self.sent * FRAME, self.ssrc)
+        data = header(self.payload_type, self.sequence, self.sequence * FRAME, self.ssrc)
         try:
             self._socket.sendto(data + audio.encode(frame, self.payload_type), remote)
         except OSError:
             return
         self.sent += 1
+        self.sequence = self.sequence + 1 & 0xFFFF
 
     def since(self, at: float) -> list[Packet]:
         """Packets read at or after `at` (monotonic seconds)."""

@@ -12,12 +12,15 @@ import csv
 import re
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from .ports import free_block, free_port
-from .process import Process
+from .process import Process, eventually
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 Address = tuple[str, int]
@@ -36,6 +39,26 @@ class Counters:
     rtp_echoed: int  # packets received on the media port and sent back
 
 
+@dataclass(frozen=True)
+class Traced:
+    """One SIP message as SIPp saw it; `at` is in seconds of the wall clock, line ends are plain."""
+
+    at: float
+    received: bool
+    text: str
+
+    def field(self, name: str) -> str | None:
+        """First value of a header field or, with `m=` and the like, of an SDP line."""
+        mark = re.escape(name) if name.endswith("=") else re.escape(name) + r"\s*:\s*"
+        found = re.search(rf"^{mark}(.*)$", self.text, re.MULTILINE | re.IGNORECASE)
+        return found.group(1).strip() if found else None
+
+    def direction(self) -> str:
+        """The SDP's direction attribute; sendrecv where it has none (RFC 8866 section 6.7)."""
+        found = re.search(r"^a=(sendrecv|sendonly|recvonly|inactive)$", self.text, re.MULTILINE)
+        return found.group(1) if found else "sendrecv"
+
+
 class Sipp:
     """One SIPp process. As a caller it sends to `remote`; without `remote` it waits for calls."""
 
@@ -51,6 +74,7 @@ class Sipp:
         timeout_s: int = 20,
         keys: Mapping[str, str | int] | None = None,
         echo: bool = False,
+        count_rtp: bool = False,
         user: str = "agent",
         extra: Sequence[str] = (),
         expand: Mapping[str, str] | None = None,
@@ -74,27 +98,38 @@ class Sipp:
         args += ["-cp", str(free_port()), "-ci", "127.0.0.1"]
         args += ["-m", str(calls), "-r", str(rate), "-l", str(limit or calls), "-s", user]
         args += ["-timeout", f"{timeout_s}s", "-timeout_error", "-nostdin", "-skip_rlimit"]
-        for flag, suffix in (
-            ("msg", "message"),
-            ("err", "error"),
-            ("logs", "log"),
-            ("screen", "screen"),
-        ):
+        traces = [("err", "error"), ("logs", "log"), ("screen", "screen")]
+        if not count_rtp:  # under load it would write megabytes while packets wait
+            traces.append(("msg", "message"))
+        for flag, suffix in traces:
             args += [f"-trace_{flag}", f"-{suffix}_file", f"{self._base}.{suffix}s"]
         args += ["-trace_stat", "-stf", f"{self._base}.csv", "-fd", "1"]
         for name, content in (keys or {}).items():
             args += ["-key", name, str(content)]
         if echo:
             args.append("-rtp_echo")
-        args += extra
+        args += ["-rtp_threadtasks", "500", *extra]  # one sending thread: its counter takes no lock
         if remote is not None:
             args.append(f"{remote[0]}:{remote[1]}")
         self._timeout_s = timeout_s
+        self._count_rtp = count_rtp
         self.process = Process(scenario, args, directory)
+        if count_rtp:
+            threading.Thread(target=self._sample, name="sipp-screens", daemon=True).start()
 
     @property
     def address(self) -> Address:
         return ("127.0.0.1", self.port)
+
+    def _sample(self) -> None:
+        """Ask for a screen now and then: the one written at exit leaves out the RTP lines.
+
+        The load scenarios end with a pause after the last packet, in which the figures no longer move.
+        """
+        while self.process.alive:
+            if Path(f"{self._base}.csv").exists():  # before that the signal would end it
+                self.process.send(signal.SIGUSR2)
+            time.sleep(0.4)
 
     def _text(self, suffix: str) -> str:
         path = Path(f"{self._base}.{suffix}s")
@@ -108,25 +143,44 @@ class Sipp:
         """Lines of the scenario's own <log> actions."""
         return self._text("log").splitlines()
 
-    def received(self, first_line: str) -> list[str]:
-        """Received messages whose first line begins so, oldest first."""
+    def call_id(self, number: int = 1) -> str:
+        """Call-ID of the n-th call placed."""
+        return f"{number}-{self.process.pid}@127.0.0.1"
+
+    def trace(self) -> list[Traced]:
+        """Messages sent and received so far, in order."""
         found = []
-        for part in re.split(r"^-{20,} .*$", self.messages(), flags=re.MULTILINE):
-            head, _, body = part.strip("\n").partition("\n")
-            if "message received" in head:
-                text = body.lstrip("\n")
-                if text.startswith(first_line):
-                    found.append(text)
+        parts = re.split(r"^-{20,} (\S+ [\d:.]+)\n", self.messages(), flags=re.MULTILINE)
+        for stamp, part in zip(parts[1::2], parts[2::2], strict=True):
+            head, _, text = part.partition("\n\n")
+            if head.startswith("UDP message"):
+                at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f").timestamp()
+                found.append(Traced(at, "received" in head, text.replace("\r", "")))
         return found
+
+    def received(self, first_line: str) -> list[Traced]:
+        """Received messages whose first line begins so, oldest first."""
+        return [
+            message
+            for message in self.trace()
+            if message.received and message.text.startswith(first_line)
+        ]
+
+    def answers(self, method: str, status: int) -> list[Traced]:
+        """Received responses of this status to requests of this method."""
+        return [
+            message
+            for message in self.received(f"SIP/2.0 {status}")
+            if re.search(rf"^CSeq:\s*\d+\s+{method}$", message.text, re.MULTILINE | re.IGNORECASE)
+        ]
 
     def remote_rtp(self, timeout_s: float = 5.0) -> Address:
         """Where the appliance wants RTP: connection and port of the newest SDP it sent."""
-        from .process import eventually
 
         def look() -> Address | None:
-            for text in reversed(self.received("")):
-                port = re.search(r"^m=audio (\d+)", text, re.MULTILINE)
-                host = re.search(r"^c=IN IP4 (\S+)", text, re.MULTILINE)
+            for message in reversed(self.received("")):
+                port = re.search(r"^m=audio (\d+)", message.text, re.MULTILINE)
+                host = re.search(r"^c=IN IP4 (\S+)", message.text, re.MULTILINE)
                 if port and host:
                     return host.group(1), int(port.group(1))
             return None
@@ -168,6 +222,6 @@ class Sipp:
             failed=int(row["FailedCall(C)"]),
             retransmissions=int(row["Retransmissions(C)"]),
             unexpected=int(row["FailedUnexpectedMessage(C)"]),
-            rtp_sent=last(r"(\d+) Total RTP pckts sent"),
+            rtp_sent=last(r"(\d+) Total RTP pckts sent +[\d.]+ kB/s RTP OUT"),
             rtp_echoed=last(r"(\d+) Total echo RTP pckts 1st stream"),
         )

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""baresip, which shares no code with PJSIP, calls the core and is called; what both ends recorded is compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hil.conftest import CALLER_NOTES, CORE_NOTES
+from hil.drivers.local import LocalCore
+from hil.peers import audio
+from hil.peers.baresip import Baresip
+from hil.peers.process import eventually
+from hil.test_calls_in import assert_media_ports_freed
+
+Start = Callable[..., Baresip]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Baresip] = []
+    play = audio.write_wav(tmp_path / "caller.wav", audio.melody(CALLER_NOTES * 20, 0.5))
+
+    def one(codec: str = "pcma", answer: str = "auto") -> Baresip:
+        peer = Baresip(tmp_path / f"baresip{len(started)}", play=play, codec=codec, answer=answer)
+        started.append(peer)
+        return peer
+
+    yield one
+    for peer in started:
+        peer.stop()
+
+
+def uri(core: LocalCore, words: str) -> str:
+    return f"sip:{words}@{core.sip[0]}:{core.sip[1]}"
+
+
+def newest(core: LocalCore, kind: str, above: int) -> int:
+    """Number of the first call reported past `above`."""
+    return int(
+        str(
+            eventually(
+                f"a new {kind}",
+                lambda: next((e["id"] for e in core.events(kind) if e["id"] > above), None),
+                5,
+            )
+        )
+    )
+
+
+def highest(core: LocalCore) -> int:
+    return max((event["id"] for event in core.events("call")), default=0)
+
+
+def assert_tune(samples: object, notes: tuple[float, ...], who: str) -> None:
+    run = audio.heard(samples, notes)  # type: ignore[arg-type]
+    assert len(run) >= 5, f"{who} heard {run}"
+    assert audio.in_order(run, notes), f"{who} heard {run}"
+
+
+def assert_both_heard(core: LocalCore, peer: Baresip, number: int) -> None:
+    ended = core.wait_event("CallEnded", id=number)
+    recording = Path(core.wait_event("answered", id=number)["recording"])
+    _, (left, right) = audio.read_wav(recording)
+    assert_tune(left, CALLER_NOTES, "the core")
+    assert_tune(right, CORE_NOTES, "the core itself")
+    rate, (dump,) = audio.read_wav(peer.recording())
+    assert rate == audio.RATE
+    assert_tune(dump, CORE_NOTES, "baresip")
+    assert ended["stats"]["rx_lost"] == 0
+    assert_media_ports_freed(core)
+
+
+@pytest.mark.parametrize("codec", ["pcma", "pcmu"])
+def test_baresip_calls_and_hangs_up(core: LocalCore, start: Start, codec: str) -> None:
+    peer, before = start(codec), highest(core)
+    peer.dial(uri(core, "ring.wait200.answer"))
+    peer.wait_event("CALL_ESTABLISHED")
+    time.sleep(3.5)
+    peer.hangup()
+    number = newest(core, "call", before)
+    ended = core.wait_event("CallEnded", id=number)
+    assert ended["by_remote"] is True
+    assert ended["stats"]["codec"] == codec.upper()
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+def test_baresip_calls_and_the_core_hangs_up(core: LocalCore, start: Start) -> None:
+    peer, before = start(), highest(core)
+    peer.dial(uri(core, "answer.wait3500.hangup"))
+    peer.wait_event("CALL_CLOSED")
+    number = newest(core, "call", before)
+    assert core.wait_event("CallEnded", id=number)["by_remote"] is False
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+def test_baresip_hears_busy(core: LocalCore, start: Start) -> None:
+    peer = start()
+    peer.dial(uri(core, "reject486"))
+    closed = peer.wait_event("CALL_CLOSED")
+    assert "486" in closed["param"] or "Busy" in closed["param"], closed
+
+
+def test_baresip_gives_up_while_it_rings(core: LocalCore, start: Start) -> None:
+    peer, before = start(), highest(core)
+    peer.dial(uri(core, "ring"))
+    peer.wait_event("CALL_RINGING")
+    peer.hangup()
+    ended = core.wait_event("CallEnded", id=newest(core, "call", before))
+    assert (ended["status"], ended["by_remote"]) == (487, True)
+
+
+@pytest.mark.parametrize("codec", ["pcma", "pcmu"])
+def test_core_calls_baresip_and_hangs_up(core: LocalCore, start: Start, codec: str) -> None:
+    peer, before = start(codec), highest(core)
+    core.dial(peer.uri, "wait3500.hangup")
+    peer.wait_event("CALL_ESTABLISHED")
+    peer.wait_event("CALL_CLOSED")
+    number = newest(core, "call", before)
+    ended = core.wait_event("CallEnded", id=number)
+    assert ended["stats"]["codec"] == codec.upper()
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+def test_core_calls_baresip_and_baresip_hangs_up(core: LocalCore, start: Start) -> None:
+    peer, before = start(), highest(core)
+    core.dial(peer.uri)
+    peer.wait_event("CALL_ESTABLISHED")
+    time.sleep(3.5)
+    peer.hangup()
+    number = newest(core, "call", before)
+    assert core.wait_event("CallEnded", id=number)["by_remote"] is True
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+def test_baresip_is_busy(core: LocalCore, start: Start) -> None:
+    peer = start(answer="manual")
+    failures = len(core.events("dial_failed"))
+    core.dial(peer.uri)
+    peer.wait_event("CALL_INCOMING")
+    time.sleep(0.2)
+    peer.hangup()
+    eventually("the dial to fail", lambda: len(core.events("dial_failed")) > failures, 3)
+    assert core.events("dial_failed")[-1]["status"] == 486
