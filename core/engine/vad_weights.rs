@@ -54,13 +54,6 @@ pub fn build(out_dir: &Path) -> Result<(), String> {
 
 fn fetch() -> Result<PathBuf, String> {
     let remedy = "set VC_SILERO_ONNX to the path of silero_vad.onnx";
-    // The tool's own cache, while the tool is not there yet.
-    let cached = std::env::var_os("HOME").map(|home| {
-        PathBuf::from(home).join(".cache/voice-edge/sources").join(SHA256).join("silero_vad.onnx")
-    });
-    if let Some(cached) = cached.filter(|path| path.exists()) {
-        return Ok(cached);
-    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let run = Command::new("python3")
         .args(["-m", "tools.fetch", "silero_vad"])

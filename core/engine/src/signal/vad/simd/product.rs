@@ -31,7 +31,7 @@ impl<S: Simd, const ROWS: usize, const VECTORS: usize> Product for CallsInLanes<
 
     #[inline(always)]
     fn product(self, matrix: &Panels, cols: Range<usize>, x: &[f32], out: &mut [f32], relu: bool) {
-        const { assert!(PANEL % ROWS == 0) };
+        const { assert!(PANEL.is_multiple_of(ROWS)) };
         let simd = self.0;
         let depth = cols.len();
         assert!(cols.end <= matrix.cols() && x.len() >= depth * Self::CALLS);
