@@ -72,9 +72,7 @@ impl<'a> RtpPacket<'a> {
     /// # Errors
     /// [`PacketError`] when it breaks RFC 3550 section 5.1 or 5.3.1.
     pub fn parse(data: &'a [u8]) -> Result<RtpPacket<'a>, PacketError> {
-        let (head, mut rest) = data
-            .split_first_chunk::<HEADER>()
-            .ok_or(PacketError::Short)?;
+        let (head, mut rest) = data.split_first_chunk::<HEADER>().ok_or(PacketError::Short)?;
         let [first, second, s0, s1, t0, t1, t2, t3, c0, c1, c2, c3] = *head;
         if first >> 6 != 2 {
             return Err(PacketError::Version);
@@ -82,9 +80,7 @@ impl<'a> RtpPacket<'a> {
         let csrc = usize::from(first & 0x0F) * 4;
         rest = rest.get(csrc..).ok_or(PacketError::Csrc)?;
         if first & 0x10 != 0 {
-            let (head, tail) = rest
-                .split_first_chunk::<4>()
-                .ok_or(PacketError::Extension)?;
+            let (head, tail) = rest.split_first_chunk::<4>().ok_or(PacketError::Extension)?;
             let words = usize::from(u16::from_be_bytes([head[2], head[3]]));
             rest = tail.get(words * 4..).ok_or(PacketError::Extension)?;
         }

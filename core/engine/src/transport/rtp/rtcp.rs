@@ -172,15 +172,7 @@ fn split(data: &[u8]) -> Result<(Raw<'_>, &[u8]), RtcpError> {
         let keep = body.len().checked_sub(count).ok_or(RtcpError::Padding)?;
         body = body.get(..keep).ok_or(RtcpError::Padding)?;
     }
-    Ok((
-        Raw {
-            count: usize::from(head[0] & 0x1F),
-            kind: head[1],
-            padded,
-            body,
-        },
-        rest,
-    ))
+    Ok((Raw { count: usize::from(head[0] & 0x1F), kind: head[1], padded, body }, rest))
 }
 
 impl<'a> Raw<'a> {
@@ -194,33 +186,19 @@ impl<'a> Raw<'a> {
                 let (packets, rest) = word(rest)?;
                 let (octets, rest) = word(rest)?;
                 let ntp = u64::from(ntp_high) << 32 | u64::from(ntp_low);
-                let info = SenderInfo {
-                    ntp,
-                    rtp_timestamp,
-                    packets,
-                    octets,
-                };
-                Ok(Rtcp::Sender {
-                    ssrc,
-                    info,
-                    reports: self.reports(rest)?,
-                })
+                let info = SenderInfo { ntp, rtp_timestamp, packets, octets };
+                Ok(Rtcp::Sender { ssrc, info, reports: self.reports(rest)? })
             }
             RR => {
                 let (ssrc, rest) = word(self.body)?;
-                Ok(Rtcp::Receiver {
-                    ssrc,
-                    reports: self.reports(rest)?,
-                })
+                Ok(Rtcp::Receiver { ssrc, reports: self.reports(rest)? })
             }
             BYE if self.count == 0 => Ok(Rtcp::Bye { ssrc: None }),
             BYE => {
                 if self.body.len() < self.count * 4 {
                     return Err(RtcpError::Count);
                 }
-                Ok(Rtcp::Bye {
-                    ssrc: Some(word(self.body)?.0),
-                })
+                Ok(Rtcp::Bye { ssrc: Some(word(self.body)?.0) })
             }
             _ => Ok(Rtcp::Other),
         }
@@ -228,9 +206,7 @@ impl<'a> Raw<'a> {
 
     fn reports(&self, data: &'a [u8]) -> Result<Reports<'a>, RtcpError> {
         // What follows the blocks is a profile-specific extension, which we do not read.
-        data.get(..self.count * 24)
-            .map(Reports)
-            .ok_or(RtcpError::Count)
+        data.get(..self.count * 24).map(Reports).ok_or(RtcpError::Count)
     }
 }
 
@@ -252,10 +228,7 @@ pub struct Builder {
 impl Builder {
     /// Begins with the report every compound begins with: a sender report when `info` is given.
     pub fn report(ssrc: u32, info: Option<&SenderInfo>, block: Option<&ReportBlock>) -> Builder {
-        let mut b = Builder {
-            buf: [0; MAX_COMPOUND],
-            len: 0,
-        };
+        let mut b = Builder { buf: [0; MAX_COMPOUND], len: 0 };
         let count = u8::from(block.is_some());
         let start = b.begin(if info.is_some() { SR } else { RR }, count);
         b.word(ssrc);
@@ -351,18 +324,11 @@ mod tests {
     }
 
     fn info() -> SenderInfo {
-        SenderInfo {
-            ntp: 0x0102_0304_0506_0708,
-            rtp_timestamp: 9,
-            packets: 10,
-            octets: 1600,
-        }
+        SenderInfo { ntp: 0x0102_0304_0506_0708, rtp_timestamp: 9, packets: 10, octets: 1600 }
     }
 
     fn full() -> Builder {
-        Builder::report(7, Some(&info()), Some(&block()))
-            .cname(7, b"abcdefghijklmnop")
-            .bye(7)
+        Builder::report(7, Some(&info()), Some(&block())).cname(7, b"abcdefghijklmnop").bye(7)
     }
 
     #[test]
@@ -371,18 +337,10 @@ mod tests {
         let parsed = Compound::parse(built.as_bytes());
         let packets: Vec<_> = parsed.into_iter().flatten().collect();
         assert_eq!(packets.len(), 3);
-        let Rtcp::Sender {
-            ssrc,
-            info: i,
-            mut reports,
-        } = packets[0]
-        else {
+        let Rtcp::Sender { ssrc, info: i, mut reports } = packets[0] else {
             unreachable!("{packets:?}")
         };
-        assert_eq!(
-            (ssrc, i, reports.next(), reports.next()),
-            (7, info(), Some(block()), None)
-        );
+        assert_eq!((ssrc, i, reports.next(), reports.next()), (7, info(), Some(block()), None));
         assert_eq!(packets[1], Rtcp::Other);
         assert_eq!(packets[2], Rtcp::Bye { ssrc: Some(7) });
     }

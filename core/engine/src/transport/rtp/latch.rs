@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where RTP goes to and from whom it is taken: symmetric RTP (RFC 4961) with the guard of
+//! RFC 7362. We send to the SDP's address until a packet shows where the peer really is; that is
+//! learnt once, within a short window after the SDP, and the SDP's address wins while it is alive.
+
+use std::net::SocketAddr;
+
+/// Time after an SDP in which the source may be learnt.
+pub const WINDOW_NS: u64 = 5_000_000_000;
+/// A source that was silent this long may be displaced within the window.
+const ACTIVE_NS: u64 = 500_000_000;
+/// Packets another host must send before it is believed: time for the SDP's address to speak.
+const PROOF: u8 = 5;
+
+/// How well a source fits the SDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Host,
+    SameHost,
+    Exact,
+}
+
+/// The peer's address as learnt so far.
+#[derive(Debug)]
+pub struct Latch {
+    signalled: SocketAddr,
+    target: SocketAddr,
+    /// How the target was proven by a packet; `None` while only the SDP names it.
+    proven: Option<Fit>,
+    last_ns: u64,
+    window_end_ns: u64,
+    candidate: Option<(SocketAddr, u8)>,
+}
+
+impl Latch {
+    /// After an SDP that names `signalled`.
+    pub fn new(signalled: SocketAddr, now_ns: u64) -> Latch {
+        Latch {
+            signalled,
+            target: signalled,
+            proven: None,
+            last_ns: 0,
+            window_end_ns: now_ns.saturating_add(WINDOW_NS),
+            candidate: None,
+        }
+    }
+
+    /// After a new SDP. The same address again keeps what was learnt (the peer may sit behind a
+    /// NAT) and opens the window; another one starts afresh.
+    pub fn on_sdp(&mut self, signalled: SocketAddr, now_ns: u64) {
+        if signalled == self.signalled {
+            self.window_end_ns = now_ns.saturating_add(WINDOW_NS);
+        } else {
+            *self = Latch::new(signalled, now_ns);
+        }
+    }
+
+    /// Where to send.
+    pub fn target(&self) -> SocketAddr {
+        self.target
+    }
+
+    /// Takes note of a valid packet from `source`; tells whether it is the peer's.
+    pub fn on_packet(&mut self, source: SocketAddr, now_ns: u64) -> bool {
+        if self.proven.is_some() && source == self.target {
+            self.last_ns = now_ns;
+            return true;
+        }
+        let fit = if source == self.signalled {
+            Fit::Exact
+        } else if source.ip() == self.signalled.ip() {
+            Fit::SameHost
+        } else {
+            Fit::Host
+        };
+        let open = now_ns <= self.window_end_ns;
+        let silent = now_ns.saturating_sub(self.last_ns) > ACTIVE_NS;
+        let may = match self.proven {
+            None => fit == Fit::Exact || open,
+            Some(known) => fit == Fit::Exact || (open && (silent || fit > known)),
+        };
+        if !may {
+            return false;
+        }
+        if fit == Fit::Host {
+            let seen = match self.candidate {
+                Some((s, n)) if s == source => n.saturating_add(1),
+                _ => 1,
+            };
+            self.candidate = Some((source, seen));
+            if seen < PROOF {
+                return false;
+            }
+        }
+        self.target = source;
+        self.proven = Some(fit);
+        self.last_ns = now_ns;
+        self.candidate = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn addr(host: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, host], port))
+    }
+
+    /// Field failure B33.
+    #[test]
+    fn an_intruder_neither_draws_our_audio_nor_is_heard() {
+        let (peer, intruder) = (addr(2, 4000), addr(3, 4000));
+        let mut latch = Latch::new(peer, 0);
+        // The intruder is even first.
+        assert!(!latch.on_packet(intruder, 0));
+        for i in 0..1000 {
+            let now = i * 20 * MS;
+            assert!(latch.on_packet(peer, now));
+            assert!(!latch.on_packet(intruder, now + MS));
+            assert_eq!(latch.target(), peer);
+        }
+        // Nor when the peer falls silent later: only a new SDP opens the window.
+        assert!(!latch.on_packet(intruder, 60_000 * MS));
+        assert_eq!(latch.target(), peer);
+    }
+
+    /// Field failure B33.
+    #[test]
+    fn another_port_of_the_same_host_is_learnt_at_once_and_only_once() {
+        let (sdp, real, other) = (addr(2, 4000), addr(2, 5000), addr(2, 6000));
+        let mut latch = Latch::new(sdp, 0);
+        assert_eq!(latch.target(), sdp);
+        assert!(latch.on_packet(real, 20 * MS));
+        assert_eq!(latch.target(), real);
+        assert!(!latch.on_packet(other, 30 * MS));
+        assert!(latch.on_packet(real, 40 * MS));
+        assert_eq!(latch.target(), real);
+    }
+
+    #[test]
+    fn a_peer_behind_a_nat_is_learnt_after_a_few_packets() {
+        let (sdp, nat) = (addr(9, 4000), addr(3, 1234));
+        let mut latch = Latch::new(sdp, 0);
+        let taken: Vec<bool> = (0..6).map(|i| latch.on_packet(nat, i * 20 * MS)).collect();
+        assert_eq!(taken, [false, false, false, false, true, true]);
+        assert_eq!(latch.target(), nat);
+    }
+
+    #[test]
+    fn the_sdp_address_wins_when_it_speaks() {
+        let (sdp, early) = (addr(2, 4000), addr(3, 4000));
+        let mut latch = Latch::new(sdp, 0);
+        for i in 0..10 {
+            latch.on_packet(early, i * 20 * MS);
+        }
+        assert_eq!(latch.target(), early);
+        assert!(latch.on_packet(sdp, 10_000 * MS));
+        assert_eq!(latch.target(), sdp);
+        assert!(!latch.on_packet(early, 10_001 * MS));
+    }
+
+    #[test]
+    fn nothing_is_learnt_after_the_window() {
+        let mut latch = Latch::new(addr(2, 4000), 0);
+        assert!(!latch.on_packet(addr(2, 5000), 5_001 * MS));
+        assert_eq!(latch.target(), addr(2, 4000));
+    }
+
+    #[test]
+    fn a_new_sdp_opens_the_window_again() {
+        let (sdp, nat, moved) = (addr(9, 4000), addr(9, 1234), addr(9, 5678));
+        let mut latch = Latch::new(sdp, 0);
+        assert!(latch.on_packet(nat, 0));
+        assert!(!latch.on_packet(moved, 60_000 * MS));
+        // Same address: what was learnt stays until the peer shows up elsewhere.
+        latch.on_sdp(sdp, 60_000 * MS);
+        assert_eq!(latch.target(), nat);
+        assert!(latch.on_packet(moved, 60_020 * MS));
+        assert_eq!(latch.target(), moved);
+        // Another address: afresh.
+        latch.on_sdp(addr(4, 4000), 61_000 * MS);
+        assert_eq!(latch.target(), addr(4, 4000));
+    }
+}
