@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The service around the calls: start, stop, faults that stay where they are, signals, check."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from voice_edge import __version__, cli, process
+from voice_edge.check import check, table
+from voice_edge.service import Service, engine_options
+from voice_edge.settings import Settings, loads
+
+from .fakes import FakeCall
+from .servers import Handler, Received, Server, Wire
+from .test_adapters import PCM
+from .virtual import run
+
+
+class FakeRegistration:
+    def __init__(self) -> None:
+        self.state = "trying"
+        self.status = 0
+        self._changed: Callable[[Any], object] = lambda _: None
+
+    def on_change(self, changed: Callable[[Any], object]) -> None:
+        self._changed = changed
+
+    def becomes(self, state: str, status: int) -> None:
+        self.state, self.status = state, status
+        self._changed(self)
+
+
+class EngineError(Exception):
+    code = "engine.port_in_use"
+
+
+class FakeEngine:
+    """Calls come in by ``rings``; a stop ends them all, as the core's does."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.sip_address = ("127.0.0.1", 5062)
+        self.fails = fails
+        self.started = self.stopped = False
+        self.calls: list[FakeCall] = []
+        self.accounts: list[dict[str, Any]] = []
+        self.registrations: list[FakeRegistration] = []
+        self._incoming: asyncio.Queue[FakeCall | None] = asyncio.Queue()
+
+    async def start(self) -> None:
+        if self.fails:
+            raise EngineError("127.0.0.1:5062 is in use; stop the other program")
+        self.started = True
+
+    async def stop(self) -> None:
+        self.stopped = True
+        for call in self.calls:
+            call.hangup()
+        self._incoming.put_nowait(None)
+
+    async def incoming(self) -> AsyncIterator[Any]:
+        while (call := await self._incoming.get()) is not None:
+            yield call
+
+    def register(self, **account: Any) -> Any:
+        self.accounts.append(account)
+        self.registrations.append(FakeRegistration())
+        return self.registrations[-1]
+
+    def stats(self) -> Any:
+        return type("EngineStats", (), {"calls_total": len(self.calls), "rx_lost": 0})
+
+    def rings(self, call: FakeCall) -> FakeCall:
+        self.calls.append(call)
+        self._incoming.put_nowait(call)
+        return call
+
+
+async def models(request: Received, wire: Wire) -> None:
+    """All three servers in one."""
+    if request.path == "/v1/chat/completions":
+        await wire.sse("It is noon.")
+    elif request.path == "/v1/audio/speech":
+        await wire.whole("audio/pcm", PCM)
+    else:
+        await wire.whole("application/json", b'{"text": "What time is it?"}')
+
+
+def settings_for(url: str, more: str = "", base: Path | None = None) -> Settings:
+    text = f"""
+        [agent]
+        system_prompt = "Help."
+        [llm]
+        url = "{url}"
+        model = "m"
+        [tts]
+        url = "{url}"
+        model = "m"
+        voice = "v"
+        [stt]
+        url = "{url}"
+        model = "m"
+        {more}
+    """
+    return loads(text, base=base)
+
+
+class Running:
+    """A service with a fake engine and real model servers, on virtual time."""
+
+    def __init__(self, handler: Handler = models, more: str = "", base: Path | None = None) -> None:
+        self.server = Server(handler)
+        self.engine = FakeEngine()
+        self.ready: list[tuple[str, int]] = []
+        self._more = more
+        self._base = base
+
+    async def __aenter__(self) -> Running:
+        self._context = self.server.running()
+        await self._context.__aenter__()
+        self.service = Service(
+            settings_for(self.server.url, self._more, self._base),
+            engine=lambda _: self.engine,
+            ready=self.ready.append,
+        )
+        self.task = asyncio.create_task(self.service.run())
+        return self
+
+    async def until_ready(self) -> None:
+        while not self.ready:
+            assert not self.task.done(), self.task
+            await asyncio.sleep(0.05)
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.service.stop()
+        await asyncio.gather(self.task, return_exceptions=True)
+        await self._context.__aexit__(None, None, None)
+
+
+def test_calls_are_answered_and_end_with_the_service() -> None:
+    async def scenario() -> None:
+        async with Running() as r:
+            await r.until_ready()
+            assert r.ready == [("127.0.0.1", 5062)]
+            one, two = r.engine.rings(FakeCall(1)), r.engine.rings(FakeCall(2))
+            await one.hears_end()
+            await one.says("What time is it?")
+            await one.hears_end()
+            assert one.samples(1)
+            assert len(one.played) > len(two.played) > 0
+            r.service.stop()
+            await r.task
+            assert r.engine.stopped
+            assert one.hung_up
+            assert two.hung_up
+            assert len([t for t in asyncio.all_tasks() if "_session" in repr(t)]) == 0
+
+    run(scenario())
+    gc.unfreeze()
+
+
+def test_a_fault_in_one_call_stays_there(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(FakeCall):
+        def finish(self, turn_id: int) -> None:
+            raise OSError("broken")
+
+        def events(self) -> AsyncIterator[Any]:
+            raise LookupError("my number is 0049")
+
+    async def scenario() -> None:
+        async with Running() as r:
+            await r.until_ready()
+            broken, good = r.engine.rings(Broken(1)), r.engine.rings(FakeCall(2))
+            await good.hears_end()
+            assert broken.hung_up
+            assert not good.hung_up
+            assert not r.task.done()
+
+    run(scenario())
+    gc.unfreeze()
+    assert "call=1 failed: " in caplog.text
+
+
+def test_stop_while_the_voice_server_hangs_at_start() -> None:
+    async def mute(request: Received, wire: Wire) -> None:
+        await asyncio.sleep(3_600)
+
+    async def scenario() -> None:
+        async with Running(mute) as r:
+            await asyncio.sleep(0.5)
+            began = asyncio.get_running_loop().time()
+            r.service.stop()
+            await r.task
+            assert asyncio.get_running_loop().time() - began < 0.1
+            assert not r.engine.started
+
+    run(scenario())
+    gc.unfreeze()
+
+
+def test_service_starts_without_the_voice_server_and_catches_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    down = True
+
+    async def late(request: Received, wire: Wire) -> None:
+        if down:
+            await wire.whole("text/plain", b"", 503)
+        else:
+            await models(request, wire)
+
+    async def scenario() -> None:
+        nonlocal down
+        async with Running(late) as r:
+            await r.until_ready()
+            down = False
+            await asyncio.sleep(30)
+            down = True
+            call = r.engine.rings(FakeCall())
+            await call.hears_end()
+            assert call.samples(1)
+
+    run(scenario())
+    gc.unfreeze()
+    assert "phrases cannot be synthesised yet" in caplog.text
+
+
+def test_engine_that_does_not_start() -> None:
+    async def scenario() -> None:
+        async with Running() as r:
+            r.engine.fails = True
+            with pytest.raises(EngineError):
+                await r.task
+            assert r.ready == []
+
+    run(scenario())
+    gc.unfreeze()
+
+
+def test_trunks_are_registered_and_logged_without_numbers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "pw").write_text("sesame\n")
+    more = """
+        [[sip.trunk]]
+        name = "provider"
+        registrar = "sip:example.net"
+        aor = "sip:4930123456@example.net"
+        username = "4930123456"
+        password_file = "pw"
+    """
+
+    async def scenario() -> None:
+        async with Running(models, more, tmp_path) as r:
+            await r.until_ready()
+            assert r.engine.accounts == [
+                {
+                    "aor": "sip:4930123456@example.net",
+                    "registrar": "sip:example.net",
+                    "username": "4930123456",
+                    "password": "sesame",
+                    "realm": "*",
+                    "expires_s": 300,
+                }
+            ]
+            r.engine.registrations[0].becomes("registered", 200)
+            r.engine.registrations[0].becomes("failed", 403)
+
+    run(scenario())
+    gc.unfreeze()
+    assert "trunk provider: registered, status 200" in caplog.text
+    assert "trunk provider: failed, status 403" in caplog.text
+    assert "4930123456" not in caplog.text
+    assert "sesame" not in caplog.text
+
+
+def test_recording_folder_is_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Running(models, '[recording]\ndir = "a/b"', tmp_path) as r:
+            await r.until_ready()
+
+    run(scenario())
+    gc.unfreeze()
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700
+
+
+def test_engine_options_take_every_setting() -> None:
+    options = engine_options(settings_for("http://127.0.0.1:1"))
+    assert options["rtp_ports"] == (16_384, 32_767)
+    assert options["recording_dir"] is None
+    assert len(options) == 20
+
+
+# --- check ---
+
+
+def _check(handler: Handler, more: str = "", base: Path | None = None) -> dict[str, str]:
+    async def scenario() -> dict[str, str]:
+        async with Server(handler).running() as server:
+            findings = await check(settings_for(server.url, more, base))
+            assert len(table(findings).splitlines()) == len(findings)
+            return {f.name: f"{f.state} {f.detail}" for f in findings}
+
+    return run(scenario())
+
+
+PORTS = '[sip]\nbind = "127.0.0.1"\nport = 0\nrtp_ports = [28000, 28019]\nmax_calls = 10\n'
+
+
+def test_check_of_a_machine_that_is_ready(tmp_path: Path) -> None:
+    found = _check(models, PORTS + '[recording]\ndir = "rec"', tmp_path)
+    for name in ("SIP port", "llm", "tts", "stt"):
+        assert found[name].startswith("ok "), found
+    assert "rec" in found["recordings"]
+
+
+def test_check_names_each_server_that_fails() -> None:
+    async def broken(request: Received, wire: Wire) -> None:
+        await wire.whole("application/json", b"{}", 401)
+
+    found = _check(broken, PORTS)
+    for name in ("llm", "tts", "stt"):
+        assert found[name].startswith("fail http://127.0.0.1:"), found
+        assert f"{name}.api_key_file" in found[name]
+
+
+def test_check_finds_a_port_in_use() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        found = _check(models, PORTS.replace("port = 0", f"port = {port}"))
+    assert found["SIP port"].startswith("fail UDP 127.0.0.1")
+    assert "sip.port" in found["SIP port"]
+    foreign = PORTS.replace("127.0.0.1", "192.0.2.1")
+    assert "change sip.bind" in _check(models, foreign)["SIP port"]
+
+
+def test_check_finds_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = _check(models, PORTS + '[recording]\ndir = "file/rec"', tmp_path)
+    assert found["recordings"].startswith("fail")
+    assert "recording.dir" in found["recordings"]
+
+
+# --- command line ---
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"voice-edge {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_wrong_settings_exit_2(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "v.toml"
+    file.write_text("[sip]\nport = 1.5\n")
+    assert cli.main([command, "--config", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert f"{file}:2: sip.port:" in error
+    assert "llm.url: is missing" in error
+
+
+def test_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["run", "--config", "x", "--colour"])
+    assert caught.value.code == 2
+    assert "--colour" in capsys.readouterr().err
+
+
+def test_demo_gets_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    class Demo:
+        @staticmethod
+        def main(arguments: list[str]) -> int:
+            seen.append(arguments)
+            return 7
+
+    monkeypatch.setattr(
+        cli.importlib, "import_module", lambda name: {"voice_edge.demo": Demo}[name]
+    )
+    assert cli.main(["demo", "--out", "x"]) == 7
+    assert seen == [["--out", "x"]]
+
+
+class Stuck:
+    """A service that takes its time to stop."""
+
+    instances: list[Stuck] = []  # noqa: RUF012
+
+    def __init__(self, settings: Any, *, ready: Callable[[tuple[str, int]], None]) -> None:
+        self.ready = ready
+        self.stopping = asyncio.Event()
+        self.finish_s = 0.0
+        Stuck.instances.append(self)
+
+    def stop(self) -> None:
+        self.stopping.set()
+
+    async def run(self) -> None:
+        self.ready(("127.0.0.1", 5060))
+        await self.stopping.wait()
+        await asyncio.sleep(self.finish_s)
+
+
+def test_first_signal_stops_and_second_forces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forced: list[int] = []
+    monkeypatch.setattr(cli, "Service", Stuck)
+    monkeypatch.setattr("os._exit", forced.append)
+    ready = tmp_path / "ready.json"
+
+    async def scenario() -> None:
+        task = asyncio.create_task(cli._serve(settings_for("http://127.0.0.1:1"), ready))
+        await asyncio.sleep(0.1)
+        service = Stuck.instances[-1]
+        service.finish_s = 60.0
+        assert json.loads(ready.read_text()) == {"sip": ["127.0.0.1", 5060], "pid": os.getpid()}
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(1.0)
+        assert service.stopping.is_set()
+        assert not task.done()
+        assert forced == []
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(1.0)
+        assert forced == [130]
+        await task
+
+    run(scenario())
+
+
+# --- process ---
+
+
+def test_descriptor_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = [(1_024, 4_096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    assert process.raise_descriptor_limit() == 4_096
+    assert "LimitNOFILE=65536" in caplog.text
+    caplog.clear()
+    limits.append((1_024, 1 << 20))
+    assert process.raise_descriptor_limit() == 65_536
+    assert limits[-1] == (65_536, 1 << 20)
+    limits.append((1 << 17, 1 << 20))
+    assert process.raise_descriptor_limit() == 1 << 17
+    assert limits[-1] == (1 << 17, 1 << 20)  # never lowered
+    assert caplog.text == ""
+
+
+def test_systemd_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "n"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
+        process.notify("READY=1")
+        listener.settimeout(5)
+        assert listener.recv(100) == b"READY=1"
+    process.notify("READY=1")  # nobody listens any more: a warning, no more
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    process.notify("READY=1")
+
+
+def test_math_libraries_get_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", environ := {"OMP_NUM_THREADS": "3"})
+    process.one_math_thread()
+    assert environ == {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
