@@ -1,2 +1,39 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Python boundary of voicecore.
+//! Python boundary of voicecore: the module `voicecore._core`.
+//!
+//! What applications use is the package `voicecore` around it; the classes here are frozen and small.
+#![deny(unsafe_code)]
+// What these items mean is told to Python by their docstrings and by `_core.pyi`.
+#![allow(missing_docs)]
+
+mod config;
+mod engine;
+mod errors;
+mod events;
+mod stats;
+
+use pyo3::prelude::*;
+
+/// Every error code with its meaning.
+#[pyfunction]
+fn error_codes() -> std::collections::HashMap<&'static str, &'static str> {
+    voicecore_engine::CODES.iter().copied().collect()
+}
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::config::EngineConfig;
+    #[pymodule_export]
+    use super::engine::Engine;
+    #[pymodule_export]
+    use super::error_codes;
+    #[pymodule_export]
+    use super::events::{
+        Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, IncomingCall, LogMessage,
+        MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded,
+        SpeechStarted,
+    };
+    #[pymodule_export]
+    use super::stats::{CallStats, EngineStats};
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `EngineConfig`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use voicecore_engine::{Codec, ConfigError, EngineConfig as Config};
+
+use crate::errors::raise;
+
+/// Settings of an engine, checked at construction.
+#[pyclass(frozen, module = "voicecore")]
+pub struct EngineConfig {
+    pub inner: Config,
+}
+
+fn bad(py: Python<'_>, field: &'static str, problem: String, remedy: &str) -> PyErr {
+    raise(py, &ConfigError::new(field, problem, remedy).into())
+}
+
+fn address(py: Python<'_>, field: &'static str, text: &str) -> PyResult<IpAddr> {
+    text.parse().map_err(|_| {
+        bad(
+            py,
+            field,
+            format!("{text:?} is not an IP address"),
+            "write it like 192.0.2.1 or 2001:db8::1",
+        )
+    })
+}
+
+fn ranged<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> PyResult<T> {
+    T::try_from(value).map_err(|_| {
+        bad(py, field, format!("{value} is out of range"), "see the documentation of EngineConfig")
+    })
+}
+
+fn codec(py: Python<'_>, name: &str) -> PyResult<Codec> {
+    match name.to_ascii_uppercase().as_str() {
+        "PCMA" => Ok(Codec::Pcma),
+        "PCMU" => Ok(Codec::Pcmu),
+        _ => Err(bad(py, "codecs", format!("{name:?} is not known"), "use PCMA, PCMU or both")),
+    }
+}
+
+#[pymethods]
+impl EngineConfig {
+    #[new]
+    #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
+        codecs=None, max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
+        vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
+        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_core=None, media_priority=None))]
+    // Keyword arguments of Python, one for each setting.
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        bind: &str,
+        sip_port: i64,
+        tcp: bool,
+        public_address: Option<&str>,
+        rtp_ports: (i64, i64),
+        codecs: Option<Vec<String>>,
+        max_calls: i64,
+        user_agent: &str,
+        recording_dir: Option<PathBuf>,
+        preroll_ms: i64,
+        vad_threshold: f64,
+        vad_release: f64,
+        speech_start_ms: i64,
+        speech_end_ms: i64,
+        jitter_min_ms: i64,
+        jitter_max_ms: i64,
+        media_timeout_s: f64,
+        playout_max_s: f64,
+        media_core: Option<i64>,
+        media_priority: Option<i64>,
+    ) -> PyResult<Self> {
+        let inner = Config {
+            bind: address(py, "bind", bind)?,
+            sip_port: ranged(py, "sip_port", sip_port)?,
+            tcp,
+            public_address: public_address.map(|a| address(py, "public_address", a)).transpose()?,
+            rtp_ports: (
+                ranged(py, "rtp_ports", rtp_ports.0)?,
+                ranged(py, "rtp_ports", rtp_ports.1)?,
+            ),
+            codecs: match codecs {
+                Some(names) => names.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
+                None => Config::default().codecs,
+            },
+            max_calls: ranged(py, "max_calls", max_calls)?,
+            user_agent: user_agent.to_owned(),
+            recording_dir,
+            preroll_ms: ranged(py, "preroll_ms", preroll_ms)?,
+            vad_threshold: vad_threshold as f32,
+            vad_release: vad_release as f32,
+            speech_start_ms: ranged(py, "speech_start_ms", speech_start_ms)?,
+            speech_end_ms: ranged(py, "speech_end_ms", speech_end_ms)?,
+            jitter_min_ms: ranged(py, "jitter_min_ms", jitter_min_ms)?,
+            jitter_max_ms: ranged(py, "jitter_max_ms", jitter_max_ms)?,
+            media_timeout_s,
+            playout_max_s,
+            media_core: media_core.map(|v| ranged(py, "media_core", v)).transpose()?,
+            media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
+        };
+        inner.validate().map_err(|e| raise(py, &e.into()))?;
+        Ok(EngineConfig { inner })
+    }
+
+    #[getter]
+    fn bind(&self) -> String {
+        self.inner.bind.to_string()
+    }
+
+    #[getter]
+    fn sip_port(&self) -> u16 {
+        self.inner.sip_port
+    }
+
+    #[getter]
+    fn tcp(&self) -> bool {
+        self.inner.tcp
+    }
+
+    #[getter]
+    fn public_address(&self) -> Option<String> {
+        self.inner.public_address.map(|a| a.to_string())
+    }
+
+    #[getter]
+    fn rtp_ports(&self) -> (u16, u16) {
+        self.inner.rtp_ports
+    }
+
+    #[getter]
+    fn codecs(&self) -> Vec<&'static str> {
+        self.inner.codecs.iter().map(|c| c.name()).collect()
+    }
+
+    #[getter]
+    fn max_calls(&self) -> usize {
+        self.inner.max_calls
+    }
+
+    #[getter]
+    fn user_agent(&self) -> &str {
+        &self.inner.user_agent
+    }
+
+    #[getter]
+    fn recording_dir(&self) -> Option<String> {
+        self.inner.recording_dir.as_ref().map(|d| d.to_string_lossy().into_owned())
+    }
+
+    #[getter]
+    fn preroll_ms(&self) -> u32 {
+        self.inner.preroll_ms
+    }
+
+    #[getter]
+    fn vad_threshold(&self) -> f32 {
+        self.inner.vad_threshold
+    }
+
+    #[getter]
+    fn vad_release(&self) -> f32 {
+        self.inner.vad_release
+    }
+
+    #[getter]
+    fn speech_start_ms(&self) -> u32 {
+        self.inner.speech_start_ms
+    }
+
+    #[getter]
+    fn speech_end_ms(&self) -> u32 {
+        self.inner.speech_end_ms
+    }
+
+    #[getter]
+    fn jitter_min_ms(&self) -> u32 {
+        self.inner.jitter_min_ms
+    }
+
+    #[getter]
+    fn jitter_max_ms(&self) -> u32 {
+        self.inner.jitter_max_ms
+    }
+
+    #[getter]
+    fn media_timeout_s(&self) -> f64 {
+        self.inner.media_timeout_s
+    }
+
+    #[getter]
+    fn playout_max_s(&self) -> f64 {
+        self.inner.playout_max_s
+    }
+
+    #[getter]
+    fn media_core(&self) -> Option<usize> {
+        self.inner.media_core
+    }
+
+    #[getter]
+    fn media_priority(&self) -> Option<u8> {
+        self.inner.media_priority
+    }
+
+    fn __repr__(&self) -> String {
+        let c = &self.inner;
+        format!(
+            "EngineConfig(bind='{}', sip_port={}, max_calls={}, …)",
+            c.bind, c.sip_port, c.max_calls
+        )
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The native engine. Threads of Rust never take the interpreter lock: everything comes by `drain`.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
+use voicecore_engine as core;
+use voicecore_engine::events::MediaEvent;
+use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
+
+use crate::config::EngineConfig;
+use crate::errors::{raise, raise_code};
+use crate::events::{
+    Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, IncomingCall, LogMessage,
+    MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded, SpeechStarted,
+};
+use crate::stats::{CallStats, EngineStats};
+
+/// Native engine behind `voicecore.Engine`.
+#[pyclass(frozen, module = "voicecore._core")]
+pub struct Engine {
+    inner: core::Engine,
+    batch: Mutex<EventBatch>,
+}
+
+fn event<'py, T>(py: Python<'py>, call: u64, event: T) -> PyResult<Bound<'py, PyTuple>>
+where
+    T: pyo3::PyClass + Into<PyClassInitializer<T>>,
+{
+    (call, Bound::new(py, event)?).into_pyobject(py)
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new(py: Python<'_>, config: &Bound<'_, EngineConfig>) -> PyResult<Self> {
+        let inner = core::Engine::new(config.get().inner.clone()).map_err(|e| raise(py, &e))?;
+        Ok(Engine { inner, batch: Mutex::default() })
+    }
+
+    /// Binds sockets, starts threads; blocks for some milliseconds. Returns address and port of SIP.
+    fn start(&self, py: Python<'_>) -> PyResult<(String, u16)> {
+        let address = py.detach(|| self.inner.start()).map_err(|e| raise(py, &e))?;
+        Ok((address.ip().to_string(), address.port()))
+    }
+
+    /// Ends all; blocks for up to 3 s. One more drain fetches what happened meanwhile.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.inner.stop());
+    }
+
+    /// Descriptor that is readable when drain() would give something.
+    fn event_fd(&self, py: Python<'_>) -> PyResult<i32> {
+        self.inner.event_fd().map_err(|e| raise(py, &e))
+    }
+
+    /// What happened since the last time, as (call id or 0, event).
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        // Detached while locks are taken: stop() may hold them in another thread.
+        let mut batch = py.detach(|| {
+            let mut batch =
+                std::mem::take(&mut *self.batch.lock().unwrap_or_else(PoisonError::into_inner));
+            self.inner.drain(&mut batch);
+            batch
+        });
+        let audio = PyMemoryView::from(PyBytes::new(py, &batch.audio).as_any())?;
+        let list = PyList::empty(py);
+        for one in batch.events.drain(..) {
+            list.append(convert(py, one, &audio)?)?;
+        }
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch;
+        Ok(list)
+    }
+
+    fn ring(&self, py: Python<'_>, call: u64) -> PyResult<()> {
+        self.inner.ring(call).map_err(|e| raise(py, &e))
+    }
+
+    fn answer(&self, py: Python<'_>, call: u64) -> PyResult<()> {
+        self.inner.answer(call).map_err(|e| raise(py, &e))
+    }
+
+    fn reject(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        status: u16,
+        retry_after: Option<u32>,
+    ) -> PyResult<()> {
+        self.inner.reject(call, status, retry_after).map_err(|e| raise(py, &e))
+    }
+
+    fn hangup(&self, py: Python<'_>, call: u64) -> PyResult<()> {
+        self.inner.hangup(call).map_err(|e| raise(py, &e))
+    }
+
+    /// Places a call and returns its id; the outcome comes as events.
+    fn dial(
+        &self,
+        py: Python<'_>,
+        uri: String,
+        towards: Option<&str>,
+        username: Option<String>,
+        password: Option<String>,
+    ) -> PyResult<u64> {
+        let towards = towards.and_then(|a| a.parse::<IpAddr>().ok());
+        let credentials = username.map(|u| (u, password.unwrap_or_default()));
+        self.inner.dial(core::DialParams { uri, towards, credentials }).map_err(|e| raise(py, &e))
+    }
+
+    /// Keeps a registration and returns its id; outcomes come as events.
+    // Six values of one registration.
+    #[allow(clippy::too_many_arguments)]
+    fn register(
+        &self,
+        py: Python<'_>,
+        aor: String,
+        registrar: String,
+        username: String,
+        password: String,
+        realm: String,
+        expires_s: u32,
+    ) -> PyResult<u64> {
+        self.inner
+            .register(core::RegisterParams { aor, registrar, username, password, realm, expires_s })
+            .map_err(|e| raise(py, &e))
+    }
+
+    fn unregister(&self, py: Python<'_>, registration: u64) -> PyResult<()> {
+        self.inner.unregister(registration).map_err(|e| raise(py, &e))
+    }
+
+    /// Appends int16 little-endian mono PCM to a turn.
+    fn play(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        pcm: &Bound<'_, PyAny>,
+        rate: u32,
+        turn_id: u64,
+    ) -> PyResult<()> {
+        let outcome = match pcm.cast::<PyBytes>() {
+            Ok(bytes) => {
+                let bytes = bytes.as_bytes();
+                py.detach(|| self.inner.play(call, bytes, rate, turn_id))
+            }
+            Err(_) => {
+                let buffer = PyBuffer::<u8>::get(pcm).map_err(|_| {
+                    PyTypeError::new_err(
+                        "pcm: bytes or a buffer of format 'B' is needed; cast('B')",
+                    )
+                })?;
+                let bytes = buffer.to_vec(py)?;
+                py.detach(|| self.inner.play(call, &bytes, rate, turn_id))
+            }
+        };
+        outcome.map_err(|e| raise(py, &e))
+    }
+
+    fn finish(&self, call: u64, turn_id: u64) {
+        self.inner.finish(call, turn_id);
+    }
+
+    fn clear(&self, call: u64, turn_id: Option<u64>) {
+        self.inner.clear(call, turn_id);
+    }
+
+    /// Counters of a call that has not ended.
+    fn call_stats(&self, py: Python<'_>, call: u64) -> PyResult<CallStats> {
+        match self.inner.call_stats(call) {
+            Some(stats) => Ok(CallStats::from(&stats)),
+            None => Err(raise_code(py, "call.gone", &format!("call {call} has ended"))),
+        }
+    }
+
+    /// Counters of the engine; `consumer_dropped` is added to `events_dropped`.
+    fn stats(&self, consumer_dropped: u64) -> EngineStats {
+        EngineStats::from_engine(&self.inner.stats(), consumer_dropped)
+    }
+}
+
+fn convert<'py>(
+    py: Python<'py>,
+    one: EngineEvent,
+    audio: &Bound<'py, PyMemoryView>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    match one {
+        EngineEvent::Signal(signal) => signal_event(py, signal),
+        EngineEvent::Media(media) => media_event(py, media, audio),
+        EngineEvent::Ended { call, status, reason, by_remote, stats } => {
+            let stats = Py::new(py, CallStats::from(&*stats))?;
+            event(py, call, CallEnded { status, reason, by_remote, stats })
+        }
+    }
+}
+
+fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTuple>> {
+    match signal {
+        SignalEvent::Incoming { call, sip_call_id, from, to, source } => {
+            event(py, call, IncomingCall { caller: from, dialled: to, sip_call_id, source })
+        }
+        SignalEvent::Progress { call, status } => {
+            event(py, call, CallProgress { status, sip_call_id: String::new() })
+        }
+        SignalEvent::Confirmed { call, recording } => {
+            let recording = recording.map(|p| p.to_string_lossy().into_owned());
+            event(py, call, CallConfirmed { recording })
+        }
+        SignalEvent::Failed { call, code, message, status } => {
+            event(py, call, CommandFailed { code: code.to_owned(), message, status })
+        }
+        SignalEvent::Registration { registration, status, reason, expires_s } => {
+            event(py, 0, RegistrationChanged { registration, status, reason, expires_s })
+        }
+        SignalEvent::Log { level, message } => {
+            let level = match level {
+                LogLevel::Error => 40,
+                LogLevel::Warning => 30,
+                LogLevel::Info => 20,
+                LogLevel::Debug => 10,
+            };
+            event(py, 0, LogMessage { level, message })
+        }
+        // The engine turns it into EngineEvent::Ended.
+        SignalEvent::Ended { call, status, reason, by_remote, .. } => {
+            let stats = Py::new(py, CallStats::default())?;
+            event(py, call, CallEnded { status, reason, by_remote, stats })
+        }
+    }
+}
+
+fn media_event<'py>(
+    py: Python<'py>,
+    media: MediaEvent,
+    audio: &Bound<'py, PyMemoryView>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    match media {
+        MediaEvent::SpeechStarted { call, at_ns, decided_ns } => {
+            event(py, call, SpeechStarted { at_ns, decided_ns })
+        }
+        MediaEvent::SpeechEnded { call, at_ns, decided_ns } => {
+            event(py, call, SpeechEnded { at_ns, decided_ns })
+        }
+        MediaEvent::Audio { call, at_ns, offset, len } => {
+            let range = PySlice::new(py, offset as isize, (offset + len) as isize, 1);
+            let pcm = audio.get_item(range)?.cast_into::<PyMemoryView>()?.unbind();
+            event(py, call, Audio { at_ns, pcm })
+        }
+        MediaEvent::PlayoutStarted { call, turn, at_ns } => {
+            event(py, call, PlayoutStarted { turn_id: turn, at_ns })
+        }
+        MediaEvent::PlayoutFinished { call, turn, samples, at_ns, interrupted } => {
+            event(py, call, PlayoutFinished { turn_id: turn, samples, at_ns, interrupted })
+        }
+        MediaEvent::MediaTimeout { call, silent_ns } => {
+            event(py, call, MediaTimeout { silent_s: silent_ns as f64 / 1e9 })
+        }
+        // The engine turns these into other events.
+        MediaEvent::Closed { call, .. } => {
+            event(py, 0, LogMessage { level: 10, message: format!("call {call} closed") })
+        }
+        MediaEvent::Notice { notice, .. } => {
+            event(py, 0, LogMessage { level: 30, message: notice.to_string() })
+        }
+    }
+}

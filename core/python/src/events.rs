@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Events as small frozen classes.
+
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+
+use crate::stats::CallStats;
+
+/// Declares a frozen event class with keyword construction (applications make them in tests) and a repr.
+macro_rules! event {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),+ $(,)? }) => {
+        $(#[$doc])*
+        #[pyclass(frozen, eq, get_all, module = "voicecore")]
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name { $(pub $field: $type),+ }
+
+        #[pymethods]
+        impl $name {
+            #[new]
+            #[pyo3(signature = (*, $($field),+))]
+            fn new($($field: $type),+) -> Self {
+                $name { $($field),+ }
+            }
+
+            fn __repr__(&self) -> String {
+                format!("{self:?}")
+            }
+        }
+    };
+}
+
+event! {
+    /// The caller began to speak.
+    SpeechStarted { at_ns: u64, decided_ns: u64 }
+}
+event! {
+    /// The caller fell silent.
+    SpeechEnded { at_ns: u64, decided_ns: u64 }
+}
+event! {
+    /// The first sample of a turn was sent.
+    PlayoutStarted { turn_id: u64, at_ns: u64 }
+}
+event! {
+    /// A turn has left the play-out queue.
+    PlayoutFinished { turn_id: u64, samples: u64, at_ns: u64, interrupted: bool }
+}
+event! {
+    /// Nothing came from the peer for a while.
+    MediaTimeout { silent_s: f64 }
+}
+event! {
+    /// A provisional response to a dialled call.
+    CallProgress { status: u16, sip_call_id: String }
+}
+event! {
+    /// Answered and acknowledged.
+    CallConfirmed { recording: Option<String> }
+}
+event! {
+    /// A command about a call could not be carried out.
+    CommandFailed { code: String, message: String, status: u16 }
+}
+event! {
+    /// A registration changed or was refreshed.
+    RegistrationChanged { registration: u64, status: u16, reason: String, expires_s: u32 }
+}
+event! {
+    /// A line for the log; `level` as in Python's logging.
+    LogMessage { level: u8, message: String }
+}
+
+/// A call came in. Holds personal data: its repr has none of it.
+#[pyclass(frozen, get_all, module = "voicecore")]
+pub struct IncomingCall {
+    pub caller: String,
+    pub dialled: String,
+    pub sip_call_id: String,
+    pub source: String,
+}
+
+#[pymethods]
+impl IncomingCall {
+    #[new]
+    #[pyo3(signature = (*, caller, dialled, sip_call_id, source))]
+    fn new(caller: String, dialled: String, sip_call_id: String, source: String) -> Self {
+        IncomingCall { caller, dialled, sip_call_id, source }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("IncomingCall {{ source: {:?}, .. }}", self.source)
+    }
+}
+
+/// Audio of the caller while speaking.
+#[pyclass(frozen, get_all, module = "voicecore")]
+pub struct Audio {
+    pub at_ns: u64,
+    pub pcm: Py<PyMemoryView>,
+}
+
+#[pymethods]
+impl Audio {
+    #[new]
+    #[pyo3(signature = (*, at_ns, pcm))]
+    fn new(at_ns: u64, pcm: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Audio { at_ns, pcm: PyMemoryView::from(pcm)?.unbind() })
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Audio {{ at_ns: {}, samples: {} }}", self.at_ns, self.pcm.bind(py).len()? / 2))
+    }
+}
+
+/// The call is over; the last event of a call.
+#[pyclass(frozen, get_all, module = "voicecore")]
+pub struct CallEnded {
+    pub status: u16,
+    pub reason: String,
+    pub by_remote: bool,
+    pub stats: Py<CallStats>,
+}
+
+#[pymethods]
+impl CallEnded {
+    #[new]
+    #[pyo3(signature = (*, status, reason, by_remote, stats))]
+    fn new(status: u16, reason: String, by_remote: bool, stats: Py<CallStats>) -> Self {
+        CallEnded { status, reason, by_remote, stats }
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "CallEnded {{ status: {}, reason: {:?}, by_remote: {} }}",
+            self.status, self.reason, self.by_remote
+        )
+    }
+}

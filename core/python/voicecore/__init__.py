@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SIP calls with audio and voice activity, from a Rust core, on asyncio.
+
+Times are CLOCK_MONOTONIC nanoseconds (`time.monotonic_ns`). PCM is int16 little-endian mono.
+
+    async with Engine(EngineConfig(sip_port=5060)) as engine:
+        async for call in engine.incoming():
+            await call.answer()
+            call.play(pcm, 8000, turn_id=1)
+            async for event in call.events():
+                ...
+"""
+
+from voicecore._address import Address
+from voicecore._aio import Engine
+from voicecore._call import Call, CallEvent
+from voicecore._core import (
+    Audio,
+    CallEnded,
+    CallStats,
+    EngineConfig,
+    EngineStats,
+    MediaTimeout,
+    PlayoutFinished,
+    PlayoutStarted,
+    SpeechEnded,
+    SpeechStarted,
+    error_codes,
+)
+from voicecore._errors import (
+    CallGone,
+    ConfigError,
+    PlayoutFull,
+    SignallingError,
+    VoicecoreError,
+)
+from voicecore._registration import Registration, RegistrationState
+
+__all__ = [
+    "Address",
+    "Audio",
+    "Call",
+    "CallEnded",
+    "CallEvent",
+    "CallGone",
+    "CallStats",
+    "ConfigError",
+    "Engine",
+    "EngineConfig",
+    "EngineStats",
+    "MediaTimeout",
+    "PlayoutFinished",
+    "PlayoutFull",
+    "PlayoutStarted",
+    "Registration",
+    "RegistrationState",
+    "SignallingError",
+    "SpeechEnded",
+    "SpeechStarted",
+    "VoicecoreError",
+    "error_codes",
+]

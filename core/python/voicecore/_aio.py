@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine on asyncio: one descriptor in the loop, one drain for each wake-up."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import weakref
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+
+from voicecore import _core
+from voicecore._address import Address
+from voicecore._blocking import run_to_end
+from voicecore._call import Call
+from voicecore._core import EngineConfig, EngineStats
+from voicecore._errors import SignallingError, VoicecoreError
+from voicecore._registration import Registration
+from voicecore._stream import Stream
+
+_log = logging.getLogger("voicecore")
+
+
+class Engine:
+    """SIP and media for many calls. ``async with Engine(config) as engine: …``
+
+    Use it from one event loop. Several engines may run in one process.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._native = _core.Engine(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fd = -1
+        self._address: tuple[str, int] | None = None
+        self._calls: dict[int, Call] = {}
+        self._registrations: dict[int, Registration] = {}
+        self._incoming: Stream[Call] = Stream(config.max_calls)
+        self._events_dropped = 0
+        # An engine that is forgotten, or still runs when the interpreter ends, closes its
+        # recordings and says BYE all the same.
+        self._finalizer = weakref.finalize(self, _stop_quietly, self._native)
+
+    async def __aenter__(self) -> Engine:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Binds the sockets and starts the threads.
+
+        Raises:
+            SignallingError: ``engine.port_in_use`` and the like, naming address, port and remedy.
+            VoicecoreError: ``engine.already_running``, or the media thread could not start.
+        """
+        try:
+            self._address = await run_to_end(self._native.start)
+        except asyncio.CancelledError:
+            await run_to_end(self._native.stop)
+            raise
+        self._loop = asyncio.get_running_loop()
+        self._fd = self._native.event_fd()
+        self._loop.add_reader(self._fd, self._drain)
+
+    async def stop(self) -> None:
+        """Ends all calls, unregisters, closes recordings, joins threads; within 3 s.
+
+        `Call.events` of calls that were up end with `CallEnded`. May be called again.
+        """
+        self._incoming.close()
+        try:
+            await run_to_end(self._native.stop)
+        finally:
+            if self._loop is not None:
+                self._loop.remove_reader(self._fd)
+                self._loop = None
+                self._drain()
+            self._finalizer.detach()
+
+    @property
+    def sip_address(self) -> tuple[str, int]:
+        """Address and port SIP is bound to."""
+        if self._address is None:
+            raise VoicecoreError("the engine was not started", code="engine.not_running")
+        return self._address
+
+    def incoming(self) -> AsyncIterator[Call]:
+        """Calls that come in, for one consumer; ends when the engine stops."""
+        return self._incoming
+
+    async def dial(
+        self,
+        uri: str,
+        *,
+        timeout_s: float = 60.0,
+        username: str | None = None,
+        password: str | None = None,
+    ) -> Call:
+        """Calls ``uri`` and returns the call when it is answered and confirmed.
+
+        Raises:
+            SignallingError: with the peer's ``status``; ``sip.dial_timeout`` (status 408) when it
+                was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
+        """
+        hint = await self._route_hint(uri)
+        call_id = self._native.dial(uri, hint, username, password)
+        caller = Address(f"sip:{self.sip_address[0]}")
+        call = Call(self._native, call_id, direction="out", caller=caller, dialled=Address(uri))
+        self._calls[call_id] = call
+        try:
+            async with asyncio.timeout(timeout_s):
+                await call._wait_answered()
+        except TimeoutError:
+            call.hangup()
+            raise SignallingError(
+                f"call {call_id} was not answered within {timeout_s:g} s and is cancelled",
+                code="sip.dial_timeout",
+                status=408,
+            ) from None
+        except asyncio.CancelledError:
+            call.hangup()
+            raise
+        return call
+
+    def register(
+        self,
+        *,
+        aor: str,
+        registrar: str,
+        username: str,
+        password: str,
+        realm: str = "*",
+        expires_s: int = 300,
+    ) -> Registration:
+        """Registers ``aor`` (sip:user@domain) with ``registrar`` (sip:host) and keeps it so."""
+        registration_id = self._native.register(
+            aor, registrar, username, password, realm, expires_s
+        )
+        registration = Registration(self._native, registration_id)
+        self._registrations[registration_id] = registration
+        return registration
+
+    def stats(self) -> EngineStats:
+        """Counters since start."""
+        return self._native.stats(self._events_dropped)
+
+    async def _route_hint(self, uri: str) -> str | None:
+        """An address of the peer, from which the core tells our own towards it."""
+        host = Address(uri).host
+        if not host:
+            return None
+        try:
+            return str(ipaddress.ip_address(host))
+        except ValueError:
+            pass
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        except OSError:
+            # The SIP stack resolves for itself (RFC 3263) and reports the failure.
+            return None
+        return str(found[0][4][0]) if found else None
+
+    # One wake-up of the loop.
+
+    def _drain(self) -> None:
+        try:
+            events = self._native.drain()
+        except Exception:
+            # A reader that raises is called again at once, for ever.
+            _log.exception("drain failed; the events of this batch are lost")
+            return
+        for call_id, event in events:
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(self, call_id, event)
+            elif (call := self._calls.get(call_id)) is not None and not call._put(event):
+                self._events_dropped += 1
+
+    def _on_incoming(self, call_id: int, event: _core.IncomingCall) -> None:
+        call = Call(
+            self._native,
+            call_id,
+            direction="in",
+            caller=Address(event.caller),
+            dialled=Address(event.dialled),
+            sip_call_id=event.sip_call_id,
+            source=event.source,
+        )
+        self._calls[call_id] = call
+        if not self._incoming.put(call):
+            call.reject(503, retry_after=5)
+
+    def _on_progress(self, call_id: int, event: _core.CallProgress) -> None:
+        if (call := self._calls.get(call_id)) is not None:
+            call._on_progress(event)
+
+    def _on_confirmed(self, call_id: int, event: _core.CallConfirmed) -> None:
+        if (call := self._calls.get(call_id)) is not None:
+            call._on_confirmed(event)
+
+    def _on_failed(self, call_id: int, event: _core.CommandFailed) -> None:
+        if (call := self._calls.get(call_id)) is not None:
+            call._on_failed(event)
+        else:
+            _log.warning("call %d: %s", call_id, event.message)
+
+    def _on_ended(self, call_id: int, event: _core.CallEnded) -> None:
+        if (call := self._calls.pop(call_id, None)) is not None:
+            call._on_ended(event)
+
+    def _on_registration(self, _: int, event: _core.RegistrationChanged) -> None:
+        registration = self._registrations.get(event.registration)
+        if registration is None:
+            return
+        registration._on_event(event)
+        if registration.state == "unregistered":
+            del self._registrations[event.registration]
+
+    def _on_log(self, _: int, event: _core.LogMessage) -> None:
+        _log.log(event.level, "%s", event.message)
+
+    _handlers: dict[type, Callable[..., None]] = {
+        _core.IncomingCall: _on_incoming,
+        _core.CallProgress: _on_progress,
+        _core.CallConfirmed: _on_confirmed,
+        _core.CommandFailed: _on_failed,
+        _core.CallEnded: _on_ended,
+        _core.RegistrationChanged: _on_registration,
+        _core.LogMessage: _on_log,
+    }
+
+
+def _stop_quietly(native: _core.Engine) -> None:
+    try:
+        native.stop()
+    except VoicecoreError:
+        _log.exception("stopping an engine that was left running failed")

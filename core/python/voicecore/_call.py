@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Literal, TypeAlias
+
+from voicecore import _core
+from voicecore._address import Address
+from voicecore._core import (
+    Audio,
+    CallEnded,
+    CallStats,
+    MediaTimeout,
+    PlayoutFinished,
+    PlayoutStarted,
+    SpeechEnded,
+    SpeechStarted,
+)
+from voicecore._errors import CallGone, SignallingError
+from voicecore._stream import Stream
+
+CallEvent: TypeAlias = (
+    SpeechStarted
+    | SpeechEnded
+    | Audio
+    | PlayoutStarted
+    | PlayoutFinished
+    | MediaTimeout
+    | CallEnded
+)
+
+# Events kept for a consumer that is behind: a minute of 20 ms audio. Past it audio is dropped and
+# counted; the other events are few and always kept.
+_QUEUED_EVENTS = 3000
+
+
+class Call:
+    """A call in or out, from its INVITE to its end. Use it from the engine's event loop only."""
+
+    __slots__ = (
+        "__weakref__",
+        "_answered",
+        "_caller",
+        "_dialled",
+        "_direction",
+        "_ended",
+        "_events",
+        "_events_dropped",
+        "_id",
+        "_native",
+        "_recording",
+        "_sip_call_id",
+        "_source",
+    )
+
+    def __init__(
+        self,
+        native: _core.Engine,
+        call_id: int,
+        *,
+        direction: Literal["in", "out"],
+        caller: Address,
+        dialled: Address,
+        sip_call_id: str = "",
+        source: str = "",
+    ) -> None:
+        """Made by `Engine`, not by applications."""
+        self._native = native
+        self._id = call_id
+        self._direction: Literal["in", "out"] = direction
+        self._caller = caller
+        self._dialled = dialled
+        self._sip_call_id = sip_call_id
+        self._source = source
+        self._recording: str | None = None
+        self._events: Stream[CallEvent] = Stream(_QUEUED_EVENTS)
+        self._events_dropped = 0
+        self._answered: asyncio.Future[None] | None = None
+        self._ended: CallEnded | None = None
+
+    @property
+    def id(self) -> int:
+        """Number of the call, unique in this process."""
+        return self._id
+
+    @property
+    def sip_call_id(self) -> str:
+        """The Call-ID header; empty for a dialled call until the peer's first answer."""
+        return self._sip_call_id
+
+    @property
+    def direction(self) -> Literal["in", "out"]:
+        """``"in"`` or ``"out"``."""
+        return self._direction
+
+    @property
+    def source(self) -> str:
+        """``address:port`` the INVITE came from; empty for a dialled call."""
+        return self._source
+
+    @property
+    def caller(self) -> Address:
+        """Who called (From)."""
+        return self._caller
+
+    @property
+    def dialled(self) -> Address:
+        """Who was called (To)."""
+        return self._dialled
+
+    @property
+    def recording(self) -> str | None:
+        """Path of the WAV once answered, when ``recording_dir`` is set.
+
+        Stereo, 8 kHz, 16 bit: left the far end, right this engine. Complete after `CallEnded`.
+        """
+        return self._recording
+
+    @property
+    def ended(self) -> CallEnded | None:
+        """How the call ended, or None while it lasts."""
+        return self._ended
+
+    @property
+    def events_dropped(self) -> int:
+        """Audio events lost because `events` was not read for a minute."""
+        return self._events_dropped
+
+    def ring(self) -> None:
+        """Sends 180 Ringing. Nothing happens when the call was answered or has ended."""
+        self._native.ring(self._id)
+
+    async def answer(self) -> None:
+        """Answers with 200 and returns when the caller has confirmed and audio runs.
+
+        Raises:
+            CallGone: the caller left first.
+            SignallingError: the stack could not answer; the call is ended.
+        """
+        if self._direction == "out":
+            raise SignallingError(f"call {self._id} was dialled: the peer answers it")
+        if self._answered is None:
+            self._raise_if_ended()
+            self._native.answer(self._id)
+        await self._wait_answered()
+
+    def reject(self, status: int = 486, *, retry_after: int | None = None) -> None:
+        """Refuses with ``status`` (400 to 699); ``retry_after`` is a Retry-After header in s."""
+        if not 400 <= status <= 699:
+            raise ValueError(f"status {status} is not a refusal; use 400 to 699, such as 486")
+        if retry_after is not None and not 0 <= retry_after <= 86_400:
+            raise ValueError(f"retry_after {retry_after} is out of range; use 0 to 86400 seconds")
+        if self._ended is None:
+            self._native.reject(self._id, status, retry_after)
+
+    def hangup(self) -> None:
+        """Ends the call by BYE, CANCEL or refusal, as its state needs. May be called again."""
+        if self._ended is None:
+            self._native.hangup(self._id)
+
+    def play(self, pcm: bytes | bytearray | memoryview, rate: int, turn_id: int) -> None:
+        """Appends to what is played to the far end.
+
+        Args:
+            pcm: int16 little-endian mono; an odd last byte is carried over to the turn's next chunk.
+            rate: sampling rate of ``pcm`` in Hz; resampled to the line.
+            turn_id: names the stretch of speech for `clear`, `PlayoutStarted`, `PlayoutFinished`.
+
+        Raises:
+            PlayoutFull: more than ``playout_max_s`` would wait; nothing was taken.
+            CallGone: the call has ended, or has no audio yet.
+        """
+        self._raise_if_ended()
+        self._native.play(self._id, pcm, rate, turn_id)
+
+    def finish(self, turn_id: int) -> None:
+        """No more audio of this turn: `PlayoutFinished` follows when it was heard."""
+        if self._ended is None:
+            self._native.finish(self._id, turn_id)
+
+    def clear(self, turn_id: int | None = None) -> None:
+        """Stops a turn, or all, within one 20 ms tick.
+
+        `PlayoutFinished` with ``interrupted`` follows for each turn cut off. Audio that is later
+        played under a cleared turn is ignored.
+        """
+        if self._ended is None:
+            self._native.clear(self._id, turn_id)
+
+    def events(self) -> AsyncIterator[CallEvent]:
+        """What happens in the call, for one consumer; ends after `CallEnded`."""
+        return self._events
+
+    def stats(self) -> CallStats:
+        """Counters of the call's media, also after its end."""
+        if self._ended is not None:
+            return self._ended.stats
+        return self._native.call_stats(self._id)
+
+    def __repr__(self) -> str:
+        return f"<Call {self._id} {self._direction} caller={self._caller}>"
+
+    # What follows is called by Engine.
+
+    async def _wait_answered(self) -> None:
+        if self._answered is None:
+            self._answered = asyncio.get_running_loop().create_future()
+        # Several tasks may wait; the cancellation of one must not cancel the others' future.
+        await asyncio.shield(self._answered)
+
+    def _raise_if_ended(self) -> None:
+        if self._ended is not None:
+            raise CallGone(f"call {self._id} has ended ({self._ended.status})")
+
+    def _put(self, event: CallEvent) -> bool:
+        if self._events.put(event, always=not isinstance(event, Audio)):
+            return True
+        self._events_dropped += isinstance(event, Audio)
+        return not isinstance(event, Audio)
+
+    def _on_progress(self, event: _core.CallProgress) -> None:
+        self._sip_call_id = self._sip_call_id or event.sip_call_id
+
+    def _on_confirmed(self, event: _core.CallConfirmed) -> None:
+        self._recording = event.recording
+        if self._answered is None:
+            self._answered = asyncio.get_running_loop().create_future()
+        if not self._answered.done():
+            self._answered.set_result(None)
+
+    def _on_failed(self, event: _core.CommandFailed) -> None:
+        self._fail(SignallingError(event.message, code=event.code, status=event.status))
+
+    def _on_ended(self, event: CallEnded) -> None:
+        if self._ended is not None:
+            return
+        self._ended = event
+        self._put(event)
+        self._events.close()
+        if self._direction == "out":
+            self._fail(
+                SignallingError(
+                    f"call {self._id} was not answered: {event.status} {event.reason}",
+                    code="sip.call_failed",
+                    status=event.status,
+                )
+            )
+        else:
+            self._fail(CallGone(f"call {self._id} has ended ({event.status} {event.reason})"))
+
+    def _fail(self, error: Exception) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_exception(error)
+            # Retrieved here so that an answer() that was cancelled leaves no warning behind.
+            self._answered.exception()
