@@ -392,9 +392,7 @@ def test_demo_gets_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
             seen.append(arguments)
             return 7
 
-    monkeypatch.setattr(
-        cli.importlib, "import_module", lambda name: {"voice_edge.demo": Demo}[name]
-    )
+    monkeypatch.setattr("importlib.import_module", lambda name: {"voice_edge.demo": Demo}[name])
     assert cli.main(["demo", "--out", "x"]) == 7
     assert seen == [["--out", "x"]]
 

@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 # The core says BYE and closes recordings within 3 s; then the sessions have this long to finish.
 _SESSIONS_WAIT_S = 2.0
+# Calls are not kept waiting longer than this for the phrases; what is missing follows later.
+_WARM_UP_S = 10.0
 
 
 def engine_options(settings: Settings) -> dict[str, Any]:
@@ -101,7 +103,9 @@ class Service:
             _log.info("%s %s", client.name, client.metrics.summary())
 
     async def _serve(self, servers: Servers) -> None:
-        await self._until_stop(servers.phrases.fill())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_WARM_UP_S):
+                await self._until_stop(servers.phrases.fill())
         freeze_heap()
         if self._stopping.is_set():
             return
