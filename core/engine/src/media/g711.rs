@@ -68,11 +68,8 @@ const fn alaw_expand(code: u8) -> i16 {
     let c = code ^ 0x55;
     let segment = (c >> 4) & 7;
     let step = (c & 15) as i16;
-    let magnitude = if segment == 0 {
-        (step << 4) + 8
-    } else {
-        ((step << 4) + 0x108) << (segment - 1)
-    };
+    let magnitude =
+        if segment == 0 { (step << 4) + 8 } else { ((step << 4) + 0x108) << (segment - 1) };
     if c & 0x80 != 0 {
         magnitude
     } else {
@@ -165,26 +162,15 @@ mod tests {
     fn output_values_are_those_of_the_recommendation() {
         // Positive output values at the segment ends, tables 1a (A-law, scaled by 8 to 16 bit) and
         // 2a (mu-law, scaled by 4).
-        for (code, y) in [
-            (0xD5u8, 1),
-            (0xC5, 33),
-            (0xF5, 66),
-            (0xE5, 132),
-            (0x95, 264),
-            (0x85, 528),
-        ] {
+        for (code, y) in
+            [(0xD5u8, 1), (0xC5, 33), (0xF5, 66), (0xE5, 132), (0x95, 264), (0x85, 528)]
+        {
             assert_eq!(decode_one(Codec::Pcma, code), y * 8, "A-law {code:#x}");
         }
         assert_eq!(decode_one(Codec::Pcma, 0xAA), 4032 * 8);
         assert_eq!(decode_one(Codec::Pcma, 0x2A), -4032 * 8);
-        for (code, y) in [
-            (0xFFu8, 0),
-            (0xFE, 2),
-            (0xEF, 33),
-            (0xDF, 99),
-            (0xCF, 231),
-            (0xBF, 495),
-        ] {
+        for (code, y) in [(0xFFu8, 0), (0xFE, 2), (0xEF, 33), (0xDF, 99), (0xCF, 231), (0xBF, 495)]
+        {
             assert_eq!(decode_one(Codec::Pcmu, code), y * 4, "mu-law {code:#x}");
         }
         assert_eq!(decode_one(Codec::Pcmu, 0x80), 8031 * 4);
@@ -197,11 +183,7 @@ mod tests {
             for code in 0..=255u8 {
                 let back = encode_one(codec, decode_one(codec, code));
                 // Mu-law has two zeros; the negative one becomes the positive one.
-                let want = if codec == Codec::Pcmu && code == 0x7F {
-                    0xFF
-                } else {
-                    code
-                };
+                let want = if codec == Codec::Pcmu && code == 0x7F { 0xFF } else { code };
                 assert_eq!(back, want, "{codec:?} {code:#x}");
             }
         }
@@ -213,11 +195,7 @@ mod tests {
             for s in i16::MIN..=i16::MAX {
                 let got = i32::from(decode_one(codec, encode_one(codec, s)));
                 // 16 steps a segment; segments double. The codec sees 13 or 14 of the 16 bits.
-                let (edge, unit) = if codec == Codec::Pcma {
-                    (0, 16)
-                } else {
-                    (132, 4)
-                };
+                let (edge, unit) = if codec == Codec::Pcma { (0, 16) } else { (132, 4) };
                 let segment = (got.unsigned_abs() + edge).max(1).ilog2();
                 let step = (1i32 << segment >> 4).max(unit);
                 // Beyond the last decision value (8159 of 14 bits) mu-law clips.

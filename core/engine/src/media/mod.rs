@@ -3,6 +3,8 @@
 //! and send. This module is its interface; nothing else touches a call's media state.
 
 pub mod g711;
+pub mod jitter;
+pub mod plc;
 mod types;
 
 pub use crate::transport::RtpSockets;

@@ -257,7 +257,9 @@ pub enum MediaError {
         rate: u32,
     },
     /// The media thread does not take commands.
-    #[error("media: command queue full, the media thread is not being run; give it a core of its own")]
+    #[error(
+        "media: command queue full, the media thread is not being run; give it a core of its own"
+    )]
     Busy,
 }
 
@@ -265,7 +267,9 @@ impl MediaError {
     /// Stable code for applications.
     pub fn code(&self) -> &'static str {
         match self {
-            MediaError::Start { .. } | MediaError::Busy | MediaError::CallExists(_) => "media.failed",
+            MediaError::Start { .. } | MediaError::Busy | MediaError::CallExists(_) => {
+                "media.failed"
+            }
             MediaError::TooManyCalls { .. } => "media.too_many_calls",
             MediaError::NoSuchCall(_) => "call.gone",
             MediaError::PlayoutFull { .. } => "media.playout_full",

@@ -23,6 +23,8 @@ pub enum Verdict {
         fresh: bool,
         /// Directly follows the newest packet before it.
         follows: bool,
+        /// Newer than every packet before it.
+        newest: bool,
     },
     /// Was here before.
     Duplicate,
@@ -68,7 +70,7 @@ impl Receiver {
                 self.candidate = None;
                 s.on_sequence(packet.sequence)
             }
-            None => Verdict::Take { fresh: true, follows: false },
+            None => Verdict::Take { fresh: true, follows: false, newest: true },
             Some(_) => {
                 // Late packets of the old stream may mix with the new one: a single packet of
                 // another SSRC decides nothing.
@@ -78,7 +80,7 @@ impl Receiver {
                     return Verdict::Probation;
                 }
                 self.switches += 1;
-                Verdict::Take { fresh: true, follows: false }
+                Verdict::Take { fresh: true, follows: false, newest: true }
             }
         };
         if let Verdict::Take { fresh: true, .. } = verdict {
@@ -203,7 +205,7 @@ impl Source {
             }
             self.seen |= bit;
         } else if self.restart_seq == Some(seq) {
-            return Verdict::Take { fresh: true, follows: false };
+            return Verdict::Take { fresh: true, follows: false, newest: true };
         } else {
             self.restart_seq = Some(seq.wrapping_add(1));
             return Verdict::Probation;
@@ -211,7 +213,11 @@ impl Source {
         self.restart_seq = None;
         self.received = self.received.wrapping_add(1);
         self.unique += 1;
-        Verdict::Take { fresh: false, follows: ahead == 1 }
+        Verdict::Take {
+            fresh: false,
+            follows: ahead == 1,
+            newest: ahead != 0 && ahead < MAX_DROPOUT,
+        }
     }
 
     fn on_arrival(&mut self, timestamp: u32, arrival_ns: u64) {
@@ -260,10 +266,10 @@ mod tests {
     fn loss_reorder_and_duplicates_are_told_apart() {
         let mut r = Receiver::default();
         let v = feed(&mut r, 1, [10, 11, 14, 12, 12, 15]);
-        assert_eq!(v[2], Verdict::Take { fresh: false, follows: false });
-        assert_eq!(v[3], Verdict::Take { fresh: false, follows: false });
+        assert_eq!(v[2], Verdict::Take { fresh: false, follows: false, newest: true });
+        assert_eq!(v[3], Verdict::Take { fresh: false, follows: false, newest: false });
         assert_eq!(v[4], Verdict::Duplicate);
-        assert_eq!(v[5], Verdict::Take { fresh: false, follows: true });
+        assert_eq!(v[5], Verdict::Take { fresh: false, follows: true, newest: true });
         assert_eq!(r.lost(), 1);
         let report = r.report(0).unwrap_or_default();
         // RFC 3550 A.3 counts the duplicate as received.
@@ -286,12 +292,15 @@ mod tests {
         feed(&mut r, 1, 20_000..20_500);
         let v = feed(&mut r, 2, 11_000..11_003);
         assert_eq!(v[0], Verdict::Probation);
-        assert_eq!(v[1], Verdict::Take { fresh: true, follows: false });
-        assert_eq!(v[2], Verdict::Take { fresh: false, follows: true });
+        assert_eq!(v[1], Verdict::Take { fresh: true, follows: false, newest: true });
+        assert_eq!(v[2], Verdict::Take { fresh: false, follows: true, newest: true });
         assert_eq!((r.ssrc(), r.lost(), r.switches()), (Some(2), 0, 1));
         // A straggler of the old stream does not flip back.
         assert_eq!(feed(&mut r, 1, [20_500]), [Verdict::Probation]);
-        assert_eq!(feed(&mut r, 2, [11_003]), [Verdict::Take { fresh: false, follows: true }]);
+        assert_eq!(
+            feed(&mut r, 2, [11_003]),
+            [Verdict::Take { fresh: false, follows: true, newest: true }]
+        );
     }
 
     #[test]
@@ -300,8 +309,8 @@ mod tests {
         feed(&mut r, 1, 0..10);
         let v = feed(&mut r, 1, [40_000, 10, 50_000, 50_001]);
         assert_eq!(v[0], Verdict::Probation);
-        assert_eq!(v[1], Verdict::Take { fresh: false, follows: true });
-        assert_eq!(v[3], Verdict::Take { fresh: true, follows: false });
+        assert_eq!(v[1], Verdict::Take { fresh: false, follows: true, newest: true });
+        assert_eq!(v[3], Verdict::Take { fresh: true, follows: false, newest: true });
         assert_eq!(r.lost(), 0);
     }
 

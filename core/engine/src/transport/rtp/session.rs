@@ -75,6 +75,8 @@ pub struct Media<'a> {
     pub fresh: bool,
     /// Directly follows the newest packet before it.
     pub follows: bool,
+    /// Newer than every packet before it.
+    pub newest: bool,
 }
 
 /// State of the session. The first SDP makes it.
@@ -167,7 +169,9 @@ impl Session {
         self.counters.packets += 1;
         self.counters.bytes += packet.payload.len() as u64;
         match self.receiver.on_packet(&packet, arrival_ns) {
-            Verdict::Take { fresh, follows } => Some(Media { packet, fresh, follows }),
+            Verdict::Take { fresh, follows, newest } => {
+                Some(Media { packet, fresh, follows, newest })
+            }
             Verdict::Duplicate => {
                 self.counters.duplicates += 1;
                 None
