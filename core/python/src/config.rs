@@ -44,11 +44,15 @@ fn codec(py: Python<'_>, name: &str) -> PyResult<Codec> {
     }
 }
 
+fn default_codecs() -> Vec<String> {
+    Config::default().codecs.iter().map(|c| c.name().to_owned()).collect()
+}
+
 #[pymethods]
 impl EngineConfig {
     #[new]
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
-        codecs=None, max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
+        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_core=None, media_priority=None))]
     // Keyword arguments of Python, one for each setting.
@@ -60,7 +64,7 @@ impl EngineConfig {
         tcp: bool,
         public_address: Option<&str>,
         rtp_ports: (i64, i64),
-        codecs: Option<Vec<String>>,
+        codecs: Vec<String>,
         max_calls: i64,
         user_agent: &str,
         recording_dir: Option<PathBuf>,
@@ -85,10 +89,7 @@ impl EngineConfig {
                 ranged(py, "rtp_ports", rtp_ports.0)?,
                 ranged(py, "rtp_ports", rtp_ports.1)?,
             ),
-            codecs: match codecs {
-                Some(names) => names.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
-                None => Config::default().codecs,
-            },
+            codecs: codecs.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
             max_calls: ranged(py, "max_calls", max_calls)?,
             user_agent: user_agent.to_owned(),
             recording_dir,

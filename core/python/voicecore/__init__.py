@@ -34,7 +34,7 @@ from voicecore._errors import (
     SignallingError,
     VoicecoreError,
 )
-from voicecore._registration import Registration, RegistrationState
+from voicecore._registration import Registration
 
 __all__ = [
     "Address",
@@ -53,7 +53,6 @@ __all__ = [
     "PlayoutFull",
     "PlayoutStarted",
     "Registration",
-    "RegistrationState",
     "SignallingError",
     "SpeechEnded",
     "SpeechStarted",

@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import socket
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from types import TracebackType
 
 from voicecore import _core
@@ -179,11 +179,32 @@ class Engine:
             _log.exception("drain failed; the events of this batch are lost")
             return
         for call_id, event in events:
-            handler = self._handlers.get(type(event))
-            if handler is not None:
-                handler(self, call_id, event)
-            elif (call := self._calls.get(call_id)) is not None and not call._put(event):
-                self._events_dropped += 1
+            self._dispatch(call_id, event)
+
+    def _dispatch(self, call_id: int, event: _core._Event) -> None:
+        call = self._calls.get(call_id)
+        match event:
+            case _core.IncomingCall():
+                self._on_incoming(call_id, event)
+            case _core.RegistrationChanged():
+                self._on_registration(event)
+            case _core.LogMessage():
+                _log.log(event.level, "%s", event.message)
+            case _ if call is None:
+                # Its Call has ended, or belongs to a dial() that was refused here.
+                return
+            case _core.CallProgress():
+                call._on_progress(event)
+            case _core.CallConfirmed():
+                call._on_confirmed(event)
+            case _core.CommandFailed():
+                call._on_failed(event)
+            case _core.CallEnded():
+                del self._calls[call_id]
+                call._on_ended(event)
+            case _:
+                if not call._put(event):
+                    self._events_dropped += 1
 
     def _on_incoming(self, call_id: int, event: _core.IncomingCall) -> None:
         call = Call(
@@ -199,44 +220,13 @@ class Engine:
         if not self._incoming.put(call):
             call.reject(503, retry_after=5)
 
-    def _on_progress(self, call_id: int, event: _core.CallProgress) -> None:
-        if (call := self._calls.get(call_id)) is not None:
-            call._on_progress(event)
-
-    def _on_confirmed(self, call_id: int, event: _core.CallConfirmed) -> None:
-        if (call := self._calls.get(call_id)) is not None:
-            call._on_confirmed(event)
-
-    def _on_failed(self, call_id: int, event: _core.CommandFailed) -> None:
-        if (call := self._calls.get(call_id)) is not None:
-            call._on_failed(event)
-        else:
-            _log.warning("call %d: %s", call_id, event.message)
-
-    def _on_ended(self, call_id: int, event: _core.CallEnded) -> None:
-        if (call := self._calls.pop(call_id, None)) is not None:
-            call._on_ended(event)
-
-    def _on_registration(self, _: int, event: _core.RegistrationChanged) -> None:
+    def _on_registration(self, event: _core.RegistrationChanged) -> None:
         registration = self._registrations.get(event.registration)
         if registration is None:
             return
         registration._on_event(event)
         if registration.state == "unregistered":
             del self._registrations[event.registration]
-
-    def _on_log(self, _: int, event: _core.LogMessage) -> None:
-        _log.log(event.level, "%s", event.message)
-
-    _handlers: dict[type, Callable[..., None]] = {
-        _core.IncomingCall: _on_incoming,
-        _core.CallProgress: _on_progress,
-        _core.CallConfirmed: _on_confirmed,
-        _core.CommandFailed: _on_failed,
-        _core.CallEnded: _on_ended,
-        _core.RegistrationChanged: _on_registration,
-        _core.LogMessage: _on_log,
-    }
 
 
 def _stop_quietly(native: _core.Engine) -> None:

@@ -6,11 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from voicecore import _core
-
-RegistrationState: TypeAlias = Literal["trying", "registered", "failed", "unregistered"]
 
 # An UNREGISTER that gets no answer within 64*T1 (32 s) has failed; an application that leaves does
 # not wait that long.
@@ -28,14 +26,14 @@ class Registration:
         """Made by `Engine.register`, not by applications."""
         self._native = native
         self._id = registration_id
-        self._state: RegistrationState = "trying"
+        self._state: Literal["trying", "registered", "failed", "unregistered"] = "trying"
         self._status = 0
         self._leaving = False
         self._callbacks: list[Callable[[Registration], object]] = []
         self._changed = asyncio.Event()
 
     @property
-    def state(self) -> RegistrationState:
+    def state(self) -> Literal["trying", "registered", "failed", "unregistered"]:
         """Where it stands. From ``"failed"`` the core tries again by itself where that can help."""
         return self._state
 
@@ -74,7 +72,9 @@ class Registration:
         else:
             self._set("registered" if event.expires_s > 0 else "unregistered", event.status)
 
-    def _set(self, state: RegistrationState, status: int) -> None:
+    def _set(
+        self, state: Literal["trying", "registered", "failed", "unregistered"], status: int
+    ) -> None:
         changed = state != self._state
         self._state, self._status = state, status
         self._changed.set()

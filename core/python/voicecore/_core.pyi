@@ -1,0 +1,710 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Types of the native module. `python -m mypy.stubtest voicecore` checks them against it."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, TypeAlias, final
+
+__all__ = [
+    "Audio",
+    "CallConfirmed",
+    "CallEnded",
+    "CallProgress",
+    "CallStats",
+    "CommandFailed",
+    "Engine",
+    "EngineConfig",
+    "EngineStats",
+    "IncomingCall",
+    "LogMessage",
+    "MediaTimeout",
+    "PlayoutFinished",
+    "PlayoutStarted",
+    "RegistrationChanged",
+    "SpeechEnded",
+    "SpeechStarted",
+    "error_codes",
+]
+
+def error_codes() -> dict[str, str]:
+    """Every code of `VoicecoreError.code` with its meaning."""
+
+@final
+class EngineConfig:
+    """Settings of an engine, checked at construction. Raises ConfigError naming the field."""
+
+    def __new__(
+        cls,
+        *,
+        bind: str = "0.0.0.0",
+        sip_port: int = 5060,
+        tcp: bool = True,
+        public_address: str | None = None,
+        rtp_ports: tuple[int, int] = ...,
+        codecs: Sequence[str] = ...,
+        max_calls: int = 200,
+        user_agent: str = "voice-edge",
+        recording_dir: str | PathLike[str] | None = None,
+        preroll_ms: int = 300,
+        vad_threshold: float = 0.5,
+        vad_release: float = 0.35,
+        speech_start_ms: int = 64,
+        speech_end_ms: int = 600,
+        jitter_min_ms: int = 20,
+        jitter_max_ms: int = 200,
+        media_timeout_s: float = 30.0,
+        playout_max_s: float = 120.0,
+        media_core: int | None = None,
+        media_priority: int | None = None,
+    ) -> EngineConfig:
+        """
+        Args:
+            bind: address SIP and RTP bind to.
+            sip_port: for UDP and TCP; 0 takes one that is free for both.
+            tcp: listen on TCP beside UDP.
+            public_address: told to peers in Contact and SDP, behind a one-to-one NAT.
+            rtp_ports: first and last UDP port for RTP and RTCP, two ports a call;
+                (16384, 32767) unless given.
+            codecs: "PCMA", "PCMU", best first; both in this order unless given.
+            max_calls: the next call is answered 503.
+            user_agent: of the first engine in the process.
+            recording_dir: folder for stereo WAV files; None records nothing.
+            preroll_ms: audio handed over from before the first speech.
+            vad_threshold: speech probability at which speech begins.
+            vad_release: speech probability below which a pause begins.
+            speech_start_ms: speech needed before it counts.
+            speech_end_ms: pause that ends a stretch of speech.
+            jitter_min_ms: least jitter buffer delay.
+            jitter_max_ms: greatest jitter buffer delay.
+            media_timeout_s: silence on RTP after which MediaTimeout is told.
+            playout_max_s: audio that may wait in a call's play-out queue.
+            media_core: CPU the media thread is pinned to.
+            media_priority: SCHED_FIFO priority 1 to 99; None is normal scheduling.
+        """
+    @property
+    def bind(self) -> str: ...
+    @property
+    def sip_port(self) -> int: ...
+    @property
+    def tcp(self) -> bool: ...
+    @property
+    def public_address(self) -> str | None: ...
+    @property
+    def rtp_ports(self) -> tuple[int, int]: ...
+    @property
+    def codecs(self) -> list[str]: ...
+    @property
+    def max_calls(self) -> int: ...
+    @property
+    def user_agent(self) -> str: ...
+    @property
+    def recording_dir(self) -> str | None: ...
+    @property
+    def preroll_ms(self) -> int: ...
+    @property
+    def vad_threshold(self) -> float: ...
+    @property
+    def vad_release(self) -> float: ...
+    @property
+    def speech_start_ms(self) -> int: ...
+    @property
+    def speech_end_ms(self) -> int: ...
+    @property
+    def jitter_min_ms(self) -> int: ...
+    @property
+    def jitter_max_ms(self) -> int: ...
+    @property
+    def media_timeout_s(self) -> float: ...
+    @property
+    def playout_max_s(self) -> float: ...
+    @property
+    def media_core(self) -> int | None: ...
+    @property
+    def media_priority(self) -> int | None: ...
+
+@final
+class CallStats:
+    """Counters of one call's media."""
+
+    def __new__(
+        cls,
+        *,
+        rx_packets: int = ...,
+        rx_bytes: int = ...,
+        rx_lost: int = ...,
+        rx_late: int = ...,
+        rx_duplicate: int = ...,
+        rx_malformed: int = ...,
+        rx_foreign: int = ...,
+        ssrc_changes: int = ...,
+        jitter_ms: float = ...,
+        jitter_delay_ms: float = ...,
+        tx_packets: int = ...,
+        tx_bytes: int = ...,
+        tx_errors: int = ...,
+        concealed_frames: int = ...,
+        rtt_ms: float | None = ...,
+        remote_fraction_lost: float | None = ...,
+        playout_underruns: int = ...,
+        recording_gap_samples: int = ...,
+        codec: str | None = ...,
+    ) -> CallStats: ...
+    @property
+    def rx_packets(self) -> int:
+        """RTP packets taken."""
+
+    @property
+    def rx_bytes(self) -> int:
+        """Payload bytes taken."""
+
+    @property
+    def rx_lost(self) -> int:
+        """Packets missing by sequence number (RFC 3550 A.3)."""
+
+    @property
+    def rx_late(self) -> int:
+        """Packets that came after their turn to be played."""
+
+    @property
+    def rx_duplicate(self) -> int:
+        """Packets that came twice."""
+
+    @property
+    def rx_malformed(self) -> int:
+        """Datagrams that were neither RTP nor RTCP, or broke its rules."""
+
+    @property
+    def rx_foreign(self) -> int:
+        """RTP packets from an address that is not the peer's: not played."""
+
+    @property
+    def ssrc_changes(self) -> int:
+        """Changes of the peer's SSRC."""
+
+    @property
+    def jitter_ms(self) -> float:
+        """Interarrival jitter (RFC 3550 A.8), ms."""
+
+    @property
+    def jitter_delay_ms(self) -> float:
+        """Jitter buffer delay now, ms."""
+
+    @property
+    def tx_packets(self) -> int:
+        """RTP packets sent."""
+
+    @property
+    def tx_bytes(self) -> int:
+        """Payload bytes sent."""
+
+    @property
+    def tx_errors(self) -> int:
+        """Packets the system refused to send."""
+
+    @property
+    def concealed_frames(self) -> int:
+        """20 ms frames in which missing audio was concealed."""
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """Round-trip time from RTCP (RFC 3550 6.4.1), ms."""
+
+    @property
+    def remote_fraction_lost(self) -> float | None:
+        """Fraction of our packets the peer reports lost, 0 to 1."""
+
+    @property
+    def playout_underruns(self) -> int:
+        """Times the play-out queue ran dry inside a turn."""
+
+    @property
+    def recording_gap_samples(self) -> int:
+        """Samples a channel of the recording replaced by silence."""
+
+    @property
+    def codec(self) -> str | None:
+        """Codec in use, such as "PCMA"."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All counters by name."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class EngineStats:
+    """Counters of an engine since its start."""
+
+    def __new__(
+        cls,
+        *,
+        ticks: int = ...,
+        late_ticks: int = ...,
+        skipped_ticks: int = ...,
+        max_lateness_us: int = ...,
+        calls_active: int = ...,
+        calls_total: int = ...,
+        rx_packets: int = ...,
+        rx_lost: int = ...,
+        rx_late: int = ...,
+        rx_duplicate: int = ...,
+        rx_malformed: int = ...,
+        rx_foreign: int = ...,
+        tx_packets: int = ...,
+        tx_errors: int = ...,
+        concealed_frames: int = ...,
+        playout_underruns: int = ...,
+        events_dropped: int = ...,
+        recording_errors: int = ...,
+        sip_malformed: int = ...,
+        sip_rejected: int = ...,
+    ) -> EngineStats: ...
+    @property
+    def ticks(self) -> int:
+        """20 ms ticks run."""
+
+    @property
+    def late_ticks(self) -> int:
+        """Ticks that began more than 5 ms late."""
+
+    @property
+    def skipped_ticks(self) -> int:
+        """Ticks given up because the media thread was not run for too long."""
+
+    @property
+    def max_lateness_us(self) -> int:
+        """Greatest lateness of a tick, µs."""
+
+    @property
+    def calls_active(self) -> int:
+        """Calls now, answered or not."""
+
+    @property
+    def calls_total(self) -> int:
+        """Calls so far, in and out."""
+
+    @property
+    def rx_packets(self) -> int:
+        """RTP packets taken."""
+
+    @property
+    def rx_lost(self) -> int:
+        """RTP packets missing by sequence number."""
+
+    @property
+    def rx_late(self) -> int:
+        """RTP packets that came after their turn to be played."""
+
+    @property
+    def rx_duplicate(self) -> int:
+        """RTP packets that came twice."""
+
+    @property
+    def rx_malformed(self) -> int:
+        """Datagrams that were neither RTP nor RTCP, or broke its rules."""
+
+    @property
+    def rx_foreign(self) -> int:
+        """RTP packets from an address that is not the peer's."""
+
+    @property
+    def tx_packets(self) -> int:
+        """RTP packets sent."""
+
+    @property
+    def tx_errors(self) -> int:
+        """Packets the system refused to send."""
+
+    @property
+    def concealed_frames(self) -> int:
+        """20 ms frames in which missing audio was concealed."""
+
+    @property
+    def playout_underruns(self) -> int:
+        """Times a play-out queue ran dry inside a turn."""
+
+    @property
+    def events_dropped(self) -> int:
+        """Events or audio dropped because the application was too slow."""
+
+    @property
+    def recording_errors(self) -> int:
+        """Recordings given up for a disk error."""
+
+    @property
+    def sip_malformed(self) -> int:
+        """What arrived and was no SIP message (all engines of the process)."""
+
+    @property
+    def sip_rejected(self) -> int:
+        """Requests refused before they became calls."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All counters by name."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class SpeechStarted:
+    """The caller began to speak."""
+
+    def __new__(
+        cls,
+        *,
+        at_ns: int,
+        decided_ns: int,
+    ) -> SpeechStarted: ...
+    @property
+    def at_ns(self) -> int:
+        """Arrival of the first speech sample."""
+
+    @property
+    def decided_ns(self) -> int:
+        """When voice activity decided it."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class SpeechEnded:
+    """The caller fell silent for ``speech_end_ms``."""
+
+    def __new__(
+        cls,
+        *,
+        at_ns: int,
+        decided_ns: int,
+    ) -> SpeechEnded: ...
+    @property
+    def at_ns(self) -> int:
+        """End of the last speech sample."""
+
+    @property
+    def decided_ns(self) -> int:
+        """When voice activity decided it."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Audio:
+    """Audio of the caller while speaking; the first one has the pre-roll."""
+
+    def __new__(
+        cls,
+        *,
+        at_ns: int,
+        pcm: bytes | bytearray | memoryview,
+    ) -> Audio: ...
+    @property
+    def at_ns(self) -> int:
+        """Arrival of the first sample."""
+
+    @property
+    def pcm(self) -> memoryview:
+        """int16 little-endian mono, 8 kHz."""
+
+@final
+class PlayoutStarted:
+    """The first sample of a turn was sent on RTP."""
+
+    def __new__(
+        cls,
+        *,
+        turn_id: int,
+        at_ns: int,
+    ) -> PlayoutStarted: ...
+    @property
+    def turn_id(self) -> int:
+        """As given to play()."""
+
+    @property
+    def at_ns(self) -> int:
+        """When it was sent."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class PlayoutFinished:
+    """A turn has left the play-out queue."""
+
+    def __new__(
+        cls,
+        *,
+        turn_id: int,
+        samples: int,
+        at_ns: int,
+        interrupted: bool,
+    ) -> PlayoutFinished: ...
+    @property
+    def turn_id(self) -> int:
+        """As given to play()."""
+
+    @property
+    def samples(self) -> int:
+        """Line-rate samples of the turn that were really sent."""
+
+    @property
+    def at_ns(self) -> int:
+        """When the last of them ends."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Cut by clear() or by the end of the call."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class MediaTimeout:
+    """Nothing came from the peer on RTP, though it should send."""
+
+    def __new__(
+        cls,
+        *,
+        silent_s: float,
+    ) -> MediaTimeout: ...
+    @property
+    def silent_s(self) -> float:
+        """Length of the silence so far, s."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class CallEnded:
+    """The call is over; the last event of a call."""
+
+    def __new__(
+        cls,
+        *,
+        status: int,
+        reason: str,
+        by_remote: bool,
+        stats: CallStats,
+    ) -> CallEnded: ...
+    @property
+    def status(self) -> int:
+        """200 for a BYE, else the final status of the INVITE."""
+
+    @property
+    def reason(self) -> str:
+        """Reason phrase."""
+
+    @property
+    def by_remote(self) -> bool:
+        """Whether the far end ended it."""
+
+    @property
+    def stats(self) -> CallStats:
+        """Final counters."""
+
+@final
+class IncomingCall:
+    """A call came in. Its repr has no personal data."""
+
+    def __new__(
+        cls,
+        *,
+        caller: str,
+        dialled: str,
+        sip_call_id: str,
+        source: str,
+    ) -> IncomingCall: ...
+    @property
+    def caller(self) -> str:
+        """URI of From. Personal data."""
+
+    @property
+    def dialled(self) -> str:
+        """URI of To. Personal data."""
+
+    @property
+    def sip_call_id(self) -> str:
+        """The Call-ID header."""
+
+    @property
+    def source(self) -> str:
+        """address:port of the sender."""
+
+@final
+class CallProgress:
+    """A provisional response to a dialled call."""
+
+    def __new__(
+        cls,
+        *,
+        status: int,
+        sip_call_id: str,
+    ) -> CallProgress: ...
+    @property
+    def status(self) -> int:
+        """101 to 199."""
+
+    @property
+    def sip_call_id(self) -> str:
+        """The Call-ID header, or empty."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class CallConfirmed:
+    """Answered and acknowledged; audio runs."""
+
+    def __new__(
+        cls,
+        *,
+        recording: str | None,
+    ) -> CallConfirmed: ...
+    @property
+    def recording(self) -> str | None:
+        """Path of the WAV."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class CommandFailed:
+    """A command about a call could not be carried out."""
+
+    def __new__(
+        cls,
+        *,
+        code: str,
+        message: str,
+        status: int,
+    ) -> CommandFailed: ...
+    @property
+    def code(self) -> str:
+        """Stable code."""
+
+    @property
+    def message(self) -> str:
+        """Place and remedy."""
+
+    @property
+    def status(self) -> int:
+        """SIP status that fits it."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class RegistrationChanged:
+    """A registration changed or was refreshed."""
+
+    def __new__(
+        cls,
+        *,
+        registration: int,
+        status: int,
+        reason: str,
+        expires_s: int,
+    ) -> RegistrationChanged: ...
+    @property
+    def registration(self) -> int:
+        """Id as given by Engine.register."""
+
+    @property
+    def status(self) -> int:
+        """Status of the last response."""
+
+    @property
+    def reason(self) -> str:
+        """Reason phrase."""
+
+    @property
+    def expires_s(self) -> int:
+        """Lifetime granted, s."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class LogMessage:
+    """A line for the log, without personal data."""
+
+    def __new__(
+        cls,
+        *,
+        level: int,
+        message: str,
+    ) -> LogMessage: ...
+    @property
+    def level(self) -> int:
+        """As in Python's logging."""
+
+    @property
+    def message(self) -> str:
+        """The line."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+_Event: TypeAlias = (
+    SpeechStarted
+    | SpeechEnded
+    | Audio
+    | PlayoutStarted
+    | PlayoutFinished
+    | MediaTimeout
+    | CallEnded
+    | IncomingCall
+    | CallProgress
+    | CallConfirmed
+    | CommandFailed
+    | RegistrationChanged
+    | LogMessage
+)
+
+@final
+class Engine:
+    """Native engine behind `voicecore.Engine`. Commands return at once; outcomes come by `drain`."""
+
+    def __new__(cls, config: EngineConfig) -> Engine: ...
+    def start(self) -> tuple[str, int]:
+        """Binds sockets, starts threads; blocks for some milliseconds. Address and port of SIP."""
+
+    def stop(self) -> None:
+        """Ends all; blocks for up to 3 s. One more drain fetches what happened meanwhile."""
+
+    def event_fd(self) -> int:
+        """Descriptor that is readable when `drain` would give something."""
+
+    def drain(self) -> list[tuple[int, _Event]]:
+        """What happened since the last time, as (call id or 0, event). Never waits."""
+
+    def ring(self, call: int) -> None: ...
+    def answer(self, call: int) -> None: ...
+    def reject(self, call: int, status: int, retry_after: int | None) -> None: ...
+    def hangup(self, call: int) -> None: ...
+    def dial(
+        self, uri: str, towards: str | None, username: str | None, password: str | None
+    ) -> int:
+        """Places a call and returns its id."""
+
+    def register(
+        self,
+        aor: str,
+        registrar: str,
+        username: str,
+        password: str,
+        realm: str,
+        expires_s: int,
+    ) -> int:
+        """Keeps a registration and returns its id."""
+
+    def unregister(self, registration: int) -> None: ...
+    def play(self, call: int, pcm: bytes | bytearray | memoryview, rate: int, turn_id: int) -> None:
+        """Appends int16 little-endian mono PCM to a turn. Raises PlayoutFull, CallGone."""
+
+    def finish(self, call: int, turn_id: int) -> None: ...
+    def clear(self, call: int, turn_id: int | None) -> None: ...
+    def call_stats(self, call: int) -> CallStats:
+        """Counters of a call that has not ended. Raises CallGone."""
+
+    def stats(self, consumer_dropped: int) -> EngineStats:
+        """Counters of the engine; ``consumer_dropped`` is added to ``events_dropped``."""
