@@ -66,7 +66,7 @@ def test_a_repeated_invite_is_one_call(core: LocalCore, caller: Datagrams) -> No
     invite = caller.invite(user="wait300.answer", call_id=call_id, branch="z9hG4bKrepeated")
     for _ in range(5):
         caller.send(invite)
-    seen = []
+    seen: list[bytes] = []
     while not any(status_of(answer) == 200 for answer in seen):
         answer = caller.receive(3)
         assert answer, "no 200"

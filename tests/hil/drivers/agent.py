@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole agent, `voice-edge run`, as a process on loopback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ..peers.models import RATE
+from ..peers.ports import free_block
+from ..peers.process import Process, eventually
+from . import Address
+from .local import python_environment
+
+_CONFIG = """
+[sip]
+bind = "127.0.0.1"
+port = 0
+rtp_ports = [{low}, {high}]
+max_calls = {max_calls}
+[recording]
+dir = "{recordings}"
+[agent]
+greeting = "Hello."
+idle_s = 60.0
+max_call_s = 300.0
+[llm]
+url = "{url}"
+model = "any"
+[tts]
+url = "{url}"
+model = "any"
+voice = "any"
+rate = {rate}
+[stt]
+url = "{url}"
+model = "any"
+[log]
+level = "debug"
+"""
+
+
+class LocalAgent:
+    """Answers calls with the model servers at `url`."""
+
+    def __init__(self, directory: Path, url: str, *, max_calls: int = 20) -> None:
+        low = free_block(2 * max_calls + 10)
+        self.media_ports = range(low, low + 2 * max_calls + 10)
+        self.recordings = directory / "recordings"
+        self.recordings.mkdir(parents=True)
+        config, self._ready = directory / "agent.toml", directory / "agent.ready"
+        config.write_text(
+            _CONFIG.format(
+                low=low,
+                high=self.media_ports[-1],
+                max_calls=max_calls,
+                recordings=self.recordings,
+                url=url,
+                rate=RATE,
+            ),
+            encoding="utf-8",
+        )
+        args = [sys.executable, "-m", "voice_edge", "run", "--config", str(config)]
+        args += ["--ready-file", str(self._ready)]
+        self.process = Process("agent", args, directory, env=python_environment())
+
+    def wait_ready(self, timeout_s: float = 20.0) -> Address:
+        """SIP address, once calls are answered."""
+
+        def look() -> bool:
+            assert self.process.alive, f"the agent ended\n{self.process.tail()}"
+            return self._ready.exists()
+
+        eventually("the agent to be ready", look, timeout_s)
+        host, port = json.loads(self._ready.read_text(encoding="utf-8"))["sip"]
+        return str(host), int(port)
