@@ -137,7 +137,11 @@ class AgentSide(ABC):
             self._listen(now)
             return
         known = " ".join(s.text for s in left)
-        messages = self.history.messages()
+        cut.replaced = True  # for the model its sentence stands once; for us when it was heard
+        messages = self.history.messages(
+            ev.Message("assistant", known), ev.Message("user", self.policy.continue_prompt)
+        )
+        cut.replaced = False
         turn = self._new_turn(cut.kind, now)
         turn.answers, turn.resumes = cut.answers, cut
         turn.sentences = [Sentence(s.text) for s in left]
@@ -145,10 +149,7 @@ class AgentSide(ABC):
         self.state = State.GREETING if cut.kind is Kind.GREETING else State.SPEAKING
         if not cut.complete:
             turn.requested_ns = now
-            if known:
-                messages = (*messages, ev.Message("assistant", known))
-            ask = ev.Message("user", self.policy.continue_prompt)
-            self._actions.append(ev.Request(turn.id, (*messages, ask)))
+            self._actions.append(ev.Request(turn.id, messages))
         self._flush(turn, now)
 
     def _flush(self, turn: AgentTurn, now: int) -> None:

@@ -109,6 +109,7 @@ class CallMachine(AgentSide):
     def _playout_overdue(self, now: int) -> None:
         turn = self._agent
         if turn is not None:
+            turn.broken = turn.broken or not turn.complete
             self._drop_agent(now)
             self._after_playout(turn, now)
 

@@ -191,16 +191,20 @@ class History:
         # By identity: dataclass equality would remove a look-alike.
         self.turns = [t for t in self.turns if t is not turn]
 
-    def messages(self) -> tuple[Message, ...]:
-        """Only what was really said and heard. Neighbours of one role are joined, since many
-        chat templates insist on alternation."""
+    def messages(self, *more: Message) -> tuple[Message, ...]:
+        """Only what was really said and heard, and ``more`` after it. Neighbours of one role are
+        joined, since many chat templates insist on alternation."""
+        said = [
+            Message("user", turn.text)
+            if isinstance(turn, CallerTurn)
+            else Message("assistant", turn.heard)
+            for turn in self.turns
+        ]
         merged: list[Message] = []
-        for turn in self.turns:
-            role = "user" if isinstance(turn, CallerTurn) else "assistant"
-            text = turn.text if isinstance(turn, CallerTurn) else turn.heard
-            if not text:
+        for message in (*said, *more):
+            if not message.content:
                 continue
-            if merged and merged[-1].role == role:
-                text = f"{merged.pop().content} {text}"
-            merged.append(Message(role, text))
+            if merged and merged[-1].role == message.role:
+                message = Message(message.role, f"{merged.pop().content} {message.content}")
+            merged.append(message)
         return (self._system, *merged[-self._limit :])
