@@ -14,13 +14,13 @@ from .errors import ApiError
 Samples = npt.NDArray[np.float32]
 
 RECOGNISER_RATE = 16000
-_HALF = 31  # taps on each side of the half-band interpolator
+_HALF = 32  # taps on each side of the half-band interpolator
 
 
 def _interpolator() -> Samples:
     """Windowed-sinc taps for the odd output samples; 4 kHz cut-off at 16 kHz, gain 1."""
-    offsets = np.arange(-_HALF, _HALF + 1) + 0.5
-    taps = np.sinc(offsets) * np.kaiser(2 * _HALF + 1, 8.0)
+    offsets = np.arange(-_HALF, _HALF) + 0.5
+    taps = np.sinc(offsets) * np.kaiser(2 * _HALF, 8.0)
     normalised: Samples = (taps / taps.sum()).astype(np.float32)
     return normalised
 
@@ -32,9 +32,8 @@ def double_rate(samples: Samples) -> Samples:
     """Interpolate by two (8 kHz to 16 kHz): even samples are kept, odd ones are between them."""
     out = np.empty(2 * len(samples), dtype=np.float32)
     out[0::2] = samples
-    padded = np.pad(samples, (_HALF, _HALF + 1))
-    # Tap k weighs the sample (k - HALF) places away from a point half a sample to the right.
-    out[1::2] = np.convolve(padded, _TAPS, mode="valid")[1 : len(samples) + 1]
+    padded = np.pad(samples, (_HALF - 1, _HALF))
+    out[1::2] = np.convolve(padded, _TAPS, mode="valid")
     return out
 
 
