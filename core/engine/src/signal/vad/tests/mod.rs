@@ -59,7 +59,8 @@ fn probabilities_are_those_of_the_stock_model() {
 #[test]
 fn every_tile_of_every_backend_gives_the_bits_of_scalar() {
     for (rate, hz) in RATES {
-        let calls = voices(rate, hz, 50, 2);
+        // Two windows, so that state and context move on; one is enough for the other rate.
+        let calls = voices(rate, hz, 50, if rate == Rate::R8k { 2 } else { 1 });
         let expected = run_all(&mut Bank::with_backend(rate, 50, Backend::Scalar), &calls);
         for backend in Backend::available() {
             for tile in backend.tiles() {
@@ -67,7 +68,8 @@ fn every_tile_of_every_backend_gives_the_bits_of_scalar() {
                 bank.plan.fill(tile);
                 for count in [1, 3, tile.calls, tile.calls + 1] {
                     let found = run_all(&mut bank, &calls[..count]);
-                    let place = format!("{hz} {} tile {} calls {count}", backend.name(), tile.calls);
+                    let place =
+                        format!("{hz} {} tile {} calls {count}", backend.name(), tile.calls);
                     assert_eq!(found, expected[..count], "{place}");
                 }
             }
@@ -77,11 +79,11 @@ fn every_tile_of_every_backend_gives_the_bits_of_scalar() {
 
 #[test]
 fn planned_tiles_give_the_bits_of_scalar() {
-    let calls = voices(Rate::R8k, 8000, 100, 1);
-    let expected = run_all(&mut Bank::with_backend(Rate::R8k, 100, Backend::Scalar), &calls);
+    let calls = voices(Rate::R8k, 8000, 66, 1);
+    let expected = run_all(&mut Bank::with_backend(Rate::R8k, 66, Backend::Scalar), &calls);
     for backend in Backend::available() {
-        let mut bank = Bank::with_backend(Rate::R8k, 100, backend);
-        for count in [1, 3, 8, 17, 33, 49, 65, 100] {
+        let mut bank = Bank::with_backend(Rate::R8k, 66, backend);
+        for count in [1, 3, 8, 17, 33, 49, 66] {
             let found = run_all(&mut bank, &calls[..count]);
             assert_eq!(found, expected[..count], "{} {count}", backend.name());
         }
@@ -91,17 +93,16 @@ fn planned_tiles_give_the_bits_of_scalar() {
 #[test]
 fn neighbours_and_their_number_do_not_change_a_call() {
     let rate = Rate::R8k;
-    let voice = voices(rate, 8000, 1, 6).remove(0);
-    for backend in Backend::available() {
+    let voice = voices(rate, 8000, 1, 4).remove(0);
+    // Scalar has no neighbours: it runs one call after the other.
+    for backend in Backend::available().filter(|&backend| backend != Backend::Scalar) {
         let mut bank = Bank::with_backend(rate, 20, backend);
         let alone = run_all(&mut bank, std::slice::from_ref(&voice)).remove(0);
-        for disturbance in [0.99, f32::NAN, f32::INFINITY, 1e30] {
-            for place in [0, 7, 19] {
-                let mut calls = vec![vec![disturbance; voice.len()]; 20];
-                calls[place] = voice.clone();
-                let beside = run_all(&mut bank, &calls).remove(place);
-                assert_eq!(alone, beside, "{} {disturbance} {place}", backend.name());
-            }
+        for (place, disturbance) in [(0, 0.99), (7, f32::NAN), (12, f32::INFINITY), (19, 1e30)] {
+            let mut calls = vec![vec![disturbance; voice.len()]; 20];
+            calls[place] = voice.clone();
+            let beside = run_all(&mut bank, &calls).remove(place);
+            assert_eq!(alone, beside, "{} {disturbance} {place}", backend.name());
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn sound(name: &str, rate: i64, count: usize) -> Vec<f32> {
 }
 
 fn triangle(phase: i64) -> i64 {
-    ((phase % TURN >> 16) - 32768).abs()
+    (((phase % TURN) >> 16) - 32768).abs()
 }
 
 fn noise() -> impl FnMut(i64) -> i64 {
