@@ -1,103 +1,346 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The endpoint: PJSIP's user agent on one thread.
 
-use std::marker::PhantomData;
+use std::ffi::{c_int, c_void};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::check;
+use crate::convert::{addr_from_c, addr_to_c, codec_bits};
 use crate::error::SipError;
+use crate::ffi;
+use crate::sink::{on_event, Sink};
 use crate::types::{
-    CallId, DialRequest, EndpointConfig, EndpointStats, RegId, Registration, SipEvent,
+    CallId, Credentials, DialRequest, EndpointConfig, EndpointStats, RegId, Registration, SipEvent,
 };
+
+/// How long [`Endpoint::shutdown`] waits for answers to its BYEs and REGISTERs.
+const SHUTDOWN_WAIT: Duration = Duration::from_millis(1200);
+/// Longest single wait; [`Endpoint::poll`] goes on until its own timeout.
+const POLL_MAX: Duration = Duration::from_secs(3600);
+
+/// PJSIP keeps its user agent in globals of the process.
+static EXISTS: AtomicBool = AtomicBool::new(false);
+
+#[derive(Debug)]
+struct Bell {
+    tx: UnixDatagram,
+    rung: AtomicBool,
+}
 
 /// Ends a running or the next [`Endpoint::poll`] at once, from any thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Waker {
-    tx: Arc<UnixDatagram>,
+    bell: Arc<Bell>,
 }
 
 impl Waker {
     /// Wakes. Never blocks; wakes that pile up are one.
     pub fn wake(&self) {
-        // A full socket means that a wake is pending already; a closed one that the endpoint is gone.
-        let _ = self.tx.send(&[1]);
+        if !self.bell.rung.swap(true, Ordering::AcqRel) {
+            // An error means that the endpoint is gone, so nobody needs waking.
+            let _ = self.bell.tx.send(&[1]);
+        }
     }
 }
 
-/// PJSIP's user agent. `!Send`: created, used and dropped on one thread.
+/// PJSIP's user agent. `!Send`: created, used and dropped on one thread. One at a time in a process.
 pub struct Endpoint {
-    _not_send: PhantomData<*const ()>,
+    raw: *mut ffi::RawEndpoint,
+    sink: Box<Sink>,
+    bell: Arc<Bell>,
+    max_calls: usize,
 }
 
 impl Endpoint {
-    /// Starts PJSIP. Errors: [`SipError::EndpointExists`], [`SipError::Pj`].
-    pub fn new(_cfg: &EndpointConfig) -> Result<(Endpoint, Waker), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Starts PJSIP. Errors: [`SipError::EndpointExists`], [`SipError::BadArgument`], [`SipError::Pj`].
+    pub fn new(cfg: &EndpointConfig) -> Result<(Endpoint, Waker), SipError> {
+        let codecs = codec_bits(&cfg.codecs);
+        if codecs == 0 {
+            return Err(SipError::BadArgument("codecs"));
+        }
+        check::header_text(&cfg.user_agent, "user_agent")?;
+        let max_calls = u32::try_from(cfg.max_calls).map_err(|_| SipError::BadArgument("max_calls"))?;
+        let (tx, rx) = wake_pair()?;
+        if EXISTS.swap(true, Ordering::AcqRel) {
+            return Err(SipError::EndpointExists);
+        }
+        let sink = Box::new(Sink::new(Instant::now()));
+        let config = ffi::Config {
+            user_agent: ffi::Str::new(&cfg.user_agent),
+            log_level: u32::from(cfg.log_level),
+            codecs,
+            max_calls,
+            wake_fd: rx.into_raw_fd(),
+        };
+        let mut raw = ptr::null_mut();
+        let user = ptr::from_ref::<Sink>(&sink).cast_mut().cast::<c_void>();
+        // SAFETY: config and its text live over the call; the sink's heap address lives until Drop has called vc_destroy;
+        // EXISTS makes this the only endpoint, as vc.h asks; the descriptor is given away.
+        let status = unsafe { ffi::vc_create(&config, on_event, user, &mut raw) };
+        if status != 0 || raw.is_null() {
+            EXISTS.store(false, Ordering::Release);
+            return Err(error("starting PJSIP", status));
+        }
+        let bell = Arc::new(Bell { tx, rung: AtomicBool::new(false) });
+        let waker = Waker { bell: Arc::clone(&bell) };
+        Ok((Endpoint { raw, sink, bell, max_calls: cfg.max_calls }, waker))
     }
 
     /// Opens a UDP transport and returns the address it is bound to. `public` is what peers are told instead.
-    pub fn add_udp(&mut self, _bind: SocketAddr, _public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Errors: [`SipError::Bind`].
+    pub fn add_udp(&mut self, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+        self.add(ffi::vc_add_udp, bind, public)
     }
 
     /// Opens a TCP listener and returns the address it is bound to. `public` is what peers are told instead.
-    pub fn add_tcp(&mut self, _bind: SocketAddr, _public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Errors: [`SipError::Bind`].
+    pub fn add_tcp(&mut self, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+        self.add(ffi::vc_add_tcp, bind, public)
+    }
+
+    fn add(&mut self, open: OpenFn, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+        let address = addr_to_c(bind);
+        // Port 0 would be published as the default port: PJSIP takes the bound one only where it picks the name itself.
+        let shown = public.map_or_else(ffi::Addr::default, |ip| addr_to_c(SocketAddr::new(ip, bind.port())));
+        let mut bound = ffi::Addr::default();
+        // SAFETY: raw is live until Drop; the addresses live over the call.
+        let status = unsafe { open(self.raw, &address, &shown, &mut bound) };
+        if status != 0 {
+            return Err(SipError::Bind { address: bind, reason: text_of(status) });
+        }
+        addr_from_c(&bound).ok_or(SipError::NotReady("the transport has no address"))
     }
 
     /// Runs the stack until something happened, `timeout` passed or a [`Waker`] woke, and appends to `out`.
-    pub fn poll(&mut self, _timeout: Duration, _out: &mut Vec<SipEvent>) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    pub fn poll(&mut self, timeout: Duration, out: &mut Vec<SipEvent>) -> Result<(), SipError> {
+        let start = Instant::now();
+        let deadline = start.checked_add(timeout).unwrap_or(start + POLL_MAX);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).min(POLL_MAX);
+            let wait = if self.sink.is_empty() { left } else { Duration::ZERO };
+            // Rounded up: a wait of less than a millisecond must not become a busy loop.
+            let ms = u32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+            let mut woken = 0;
+            // SAFETY: raw is live until Drop; woken lives over the call. The shim calls on_event only.
+            let status = unsafe { ffi::vc_poll(self.raw, ms, &mut woken) };
+            if woken != 0 {
+                self.bell.rung.store(false, Ordering::Release);
+            }
+            if status != 0 {
+                return Err(error("polling SIP", status));
+            }
+            if woken != 0 || !self.sink.is_empty() || left.is_zero() {
+                self.sink.drain(Instant::now(), out);
+                return Ok(());
+            }
+        }
     }
 
-    /// Sends 180 Ringing.
-    pub fn ring(&mut self, _call: CallId) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Sends 180 Ringing. Errors: [`SipError::NoSuchCall`], [`SipError::NotReady`] when it is not a waiting call.
+    pub fn ring(&mut self, call: CallId) -> Result<(), SipError> {
+        // SAFETY: raw is live until Drop.
+        self.done(call, "sending 180", unsafe { ffi::vc_ring(self.raw, call.0) })
     }
 
     /// Sets our SDP: the answer to the offer received, or the offer of our 200. Before `answer`; kept for later
-    /// re-INVITEs.
-    pub fn set_local_sdp(&mut self, _call: CallId, _sdp: &str) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// re-INVITEs, so it should list all codecs. Errors: [`SipError::NoSuchCall`], [`SipError::BadSdp`].
+    pub fn set_local_sdp(&mut self, call: CallId, sdp: &str) -> Result<(), SipError> {
+        check::sdp(sdp)?;
+        // SAFETY: raw is live until Drop; the text lives over the call, and the shim copies it.
+        let status = unsafe { ffi::vc_set_local_sdp(self.raw, call.0, ffi::Str::new(sdp)) };
+        self.done(call, "reading the local SDP", status)
     }
 
-    /// Sends 200 with SDP. Needs `set_local_sdp` first.
-    pub fn answer(&mut self, _call: CallId) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Sends 200 with SDP. Needs `set_local_sdp` first. Errors: [`SipError::NoSuchCall`], [`SipError::NotReady`];
+    /// [`SipError::Pj`] when our SDP does not fit the offer: then `Ended` with 488 follows.
+    pub fn answer(&mut self, call: CallId) -> Result<(), SipError> {
+        // SAFETY: raw is live until Drop.
+        self.done(call, "answering", unsafe { ffi::vc_answer(self.raw, call.0) })
     }
 
     /// Refuses an incoming call with a status of 300..=699. `Ended` follows.
-    pub fn reject(&mut self, _call: CallId, _status: u16, _retry_after: Option<u32>) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    pub fn reject(&mut self, call: CallId, status: u16, retry_after: Option<u32>) -> Result<(), SipError> {
+        if !(300..=699).contains(&status) {
+            return Err(SipError::BadArgument("status"));
+        }
+        let after = retry_after.map_or(-1, |s| i64::from(s.min(86_400)));
+        // SAFETY: raw is live until Drop.
+        let result = unsafe { ffi::vc_reject(self.raw, call.0, u32::from(status), after) };
+        self.done(call, "rejecting", result)
     }
 
-    /// Ends a call in whatever state it is: BYE, CANCEL or 603. `Ended` follows at once.
-    pub fn hangup(&mut self, _call: CallId) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Ends a call in whatever state it is: BYE, CANCEL or 603. `Ended` follows at once (200 for a BYE, 487 for a
+    /// CANCEL, 603), while PJSIP goes on with retransmissions in the background.
+    pub fn hangup(&mut self, call: CallId) -> Result<(), SipError> {
+        // SAFETY: raw is live until Drop.
+        self.done(call, "hanging up", unsafe { ffi::vc_hangup(self.raw, call.0) })
     }
 
-    /// Sends an INVITE with an offer.
-    pub fn dial(&mut self, _req: &DialRequest) -> Result<CallId, SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Sends an INVITE with an offer. Errors: [`SipError::BadUri`], [`SipError::BadSdp`], [`SipError::TooManyCalls`],
+    /// [`SipError::NotReady`] without a transport. A host name is resolved by the system, which can block.
+    pub fn dial(&mut self, req: &DialRequest) -> Result<CallId, SipError> {
+        check::uri(&req.uri, "the called URI")?;
+        req.from.as_deref().map_or(Ok(()), |uri| check::uri(uri, "the From URI"))?;
+        req.route.as_deref().map_or(Ok(()), |uri| check::uri(uri, "the route"))?;
+        check::sdp(&req.sdp)?;
+        let credentials = req.credentials.as_ref().map(credentials_to_c).transpose()?;
+        let mut call = 0;
+        // SAFETY: raw is live until Drop; all text lives over the call, and the shim copies it.
+        let status = unsafe {
+            ffi::vc_dial(
+                self.raw,
+                ffi::Str::new(&req.uri),
+                ffi::Str::new(req.from.as_deref().unwrap_or("")),
+                ffi::Str::new(&req.sdp),
+                ffi::Str::new(req.route.as_deref().unwrap_or("")),
+                credentials.as_ref().map_or(ptr::null(), ptr::from_ref),
+                &mut call,
+            )
+        };
+        match status {
+            0 => Ok(CallId(call)),
+            ffi::EURI => Err(SipError::BadUri("the called URI, the From URI or the route")),
+            ffi::ESTATE => Err(SipError::NotReady("no transport leads there; add UDP or TCP first")),
+            other => self.done(CallId(call), "dialling", other).map(|()| CallId(call)),
+        }
     }
 
-    /// Registers and keeps the binding fresh; each outcome is an event `Registration`.
-    pub fn register(&mut self, _req: &Registration) -> Result<RegId, SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Registers and keeps the binding fresh; each outcome is an event `Registration`. After a failure it tries again
+    /// in 5 s, later up to 300 s. Errors: [`SipError::BadUri`], [`SipError::BadArgument`].
+    pub fn register(&mut self, req: &Registration) -> Result<RegId, SipError> {
+        check::uri(&req.aor, "the address of record")?;
+        check::uri(&req.registrar, "the registrar")?;
+        if !(10..=604_800).contains(&req.expires_s) {
+            return Err(SipError::BadArgument("expires_s"));
+        }
+        let credentials = credentials_to_c(&req.credentials)?;
+        let mut reg = 0;
+        // SAFETY: raw is live until Drop; all text lives over the call, and PJSIP copies it.
+        let status = unsafe {
+            ffi::vc_register(
+                self.raw,
+                ffi::Str::new(&req.aor),
+                ffi::Str::new(&req.registrar),
+                &credentials,
+                req.expires_s,
+                &mut reg,
+            )
+        };
+        match status {
+            0 => Ok(RegId(reg)),
+            ffi::EURI => Err(SipError::BadUri("the address of record or the registrar")),
+            ffi::ESTATE => Err(SipError::NotReady("no transport leads there; add UDP or TCP first")),
+            other => Err(error("registering", other)),
+        }
     }
 
-    /// Removes the binding. An event `Registration` with `expires_s` 0 follows.
-    pub fn unregister(&mut self, _reg: RegId) -> Result<(), SipError> {
-        Err(SipError::NotReady("being written"))
+    /// Removes the binding. An event `Registration` with `expires_s` 0 follows. Errors: [`SipError::NoSuchRegistration`].
+    pub fn unregister(&mut self, reg: RegId) -> Result<(), SipError> {
+        // SAFETY: raw is live until Drop.
+        match unsafe { ffi::vc_unregister(self.raw, reg.0) } {
+            0 => Ok(()),
+            ffi::ENOREG => Err(SipError::NoSuchRegistration(reg)),
+            other => Err(error("unregistering", other)),
+        }
     }
 
     /// Counters since creation.
     pub fn stats(&self) -> EndpointStats {
-        EndpointStats::default()
+        let counters = self.sink.counters();
+        // SAFETY: raw is live until Drop.
+        let calls = unsafe { ffi::vc_calls(self.raw) };
+        EndpointStats {
+            malformed: counters.malformed,
+            rejected: counters.rejected,
+            events_suppressed: counters.suppressed,
+            calls: calls as usize,
+        }
     }
 
-    /// BYE to all calls, unregister, wait a bounded time for answers, destroy.
-    pub fn shutdown(self) {}
+    /// BYE to all calls, unregister, wait at most 1.2 s for answers, destroy.
+    pub fn shutdown(mut self) {
+        // SAFETY: raw is live until Drop.
+        unsafe { ffi::vc_end_all(self.raw) };
+        let deadline = Instant::now() + SHUTDOWN_WAIT;
+        let mut events = Vec::new();
+        // SAFETY: raw is live until Drop.
+        while unsafe { ffi::vc_pending(self.raw) } > 0 && Instant::now() < deadline {
+            if self.poll(Duration::from_millis(20), &mut events).is_err() {
+                break;
+            }
+            events.clear();
+        }
+    }
+
+    fn done(&self, call: CallId, place: &'static str, status: c_int) -> Result<(), SipError> {
+        match status {
+            0 => Ok(()),
+            ffi::ENOCALL => Err(SipError::NoSuchCall(call)),
+            ffi::ELIMIT => Err(SipError::TooManyCalls(self.max_calls)),
+            ffi::ESTATE => Err(SipError::NotReady("the call is not waiting for an answer")),
+            ffi::ENOSDP => Err(SipError::NotReady("set_local_sdp comes before answer")),
+            ffi::ESDP => Err(SipError::BadSdp("it does not parse (RFC 8866)".to_owned())),
+            other => Err(error(place, other)),
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // SAFETY: raw came from vc_create and is destroyed once; this is its thread (Endpoint is !Send); the sink is
+        // dropped after this.
+        unsafe { ffi::vc_destroy(self.raw) };
+        EXISTS.store(false, Ordering::Release);
+    }
+}
+
+type OpenFn = unsafe extern "C" fn(
+    *mut ffi::RawEndpoint,
+    *const ffi::Addr,
+    *const ffi::Addr,
+    *mut ffi::Addr,
+) -> c_int;
+
+fn wake_pair() -> Result<(UnixDatagram, UnixDatagram), SipError> {
+    let pair = || {
+        let (tx, rx) = UnixDatagram::pair()?;
+        tx.set_nonblocking(true)?;
+        rx.set_nonblocking(true)?;
+        Ok((tx, rx))
+    };
+    pair().map_err(|e: std::io::Error| SipError::Pj {
+        place: "opening the wake socket",
+        status: e.raw_os_error().unwrap_or(0),
+        text: e.to_string(),
+    })
+}
+
+fn credentials_to_c(credentials: &Credentials) -> Result<ffi::Credentials, SipError> {
+    check::header_text(&credentials.realm, "realm")?;
+    check::header_text(&credentials.username, "username")?;
+    Ok(ffi::Credentials {
+        realm: ffi::Str::new(&credentials.realm),
+        username: ffi::Str::new(&credentials.username),
+        password: ffi::Str::new(&credentials.password),
+    })
+}
+
+fn error(place: &'static str, status: c_int) -> SipError {
+    SipError::Pj { place, status, text: text_of(status) }
+}
+
+fn text_of(status: c_int) -> String {
+    if status <= 0 {
+        return "refused by the shim".to_owned();
+    }
+    let mut buf = [0_u8; 160];
+    // SAFETY: buf has the size given; the shim writes no more than that.
+    let len = unsafe { ffi::vc_error_text(status, buf.as_mut_ptr(), buf.len()) };
+    String::from_utf8_lossy(buf.get(..len.min(buf.len())).unwrap_or(&[])).into_owned()
 }

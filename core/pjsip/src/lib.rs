@@ -6,9 +6,13 @@
 //! session timers and offer/answer; media is not touched here. All `unsafe` of the workspace outside SIMD
 //! kernels is in this crate.
 
+mod check;
+mod convert;
 mod endpoint;
 mod error;
+mod ffi;
 mod redact;
+mod sink;
 mod types;
 
 pub use endpoint::{Endpoint, Waker};

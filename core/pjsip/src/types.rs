@@ -181,7 +181,7 @@ pub struct MediaDescription {
     /// Where our RTP goes: the peer's `c=` and `m=`. The address is unspecified (`0.0.0.0`) when the peer
     /// holds the old way; then `direction` does not send.
     pub remote_rtp: SocketAddr,
-    /// The peer's `a=rtcp` (RFC 3605) when it has one, else RTP's port + 1 is meant. `None` with `a=rtcp-mux`.
+    /// Where our RTCP goes: the peer's `a=rtcp` (RFC 3605), else RTP's port + 1. `None` when the stream has no port.
     pub remote_rtcp: Option<SocketAddr>,
     /// Negotiated codec, both ways.
     pub codec: Codec,

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * Calls: the table, PJSIP's invite-session callbacks, and how a call ends.
+ */
+#include "internal.h"
+
+vc_call *vc_find(vc_endpoint *ep, uint64_t id)
+{
+    vc_call *call = ep->calls[id % VC_BUCKETS];
+    while (call && call->id != id) {
+        call = call->next;
+    }
+    return call && !call->told ? call : NULL;
+}
+
+static vc_call *call_of(pjsip_inv_session *inv)
+{
+    return vc_ep ? inv->mod_data[vc_module.id] : NULL;
+}
+
+vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing)
+{
+    vc_call *call = PJ_POOL_ZALLOC_T(inv->dlg->pool, vc_call);
+    vc_call **bucket;
+    if (call == NULL) {
+        return NULL;
+    }
+    call->id = vc_next_id();
+    call->inv = inv;
+    call->outgoing = outgoing;
+    bucket = &vc_ep->calls[call->id % VC_BUCKETS];
+    call->next = *bucket;
+    *bucket = call;
+    inv->mod_data[vc_module.id] = call;
+    vc_ep->call_count++;
+    vc_ep->live_count++;
+    return call;
+}
+
+static void call_forget(vc_call *call)
+{
+    vc_call **at = &vc_ep->calls[call->id % VC_BUCKETS];
+    while (*at && *at != call) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = call->next;
+        vc_ep->call_count--;
+        if (call->doomed) {
+            vc_ep->doomed_count--;
+        }
+    }
+    call->inv->mod_data[vc_module.id] = NULL;
+}
+
+void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote)
+{
+    vc_event event = {.kind = VC_EV_ENDED, .id = call->id, .status = status, .flag = by_remote ? 1 : 0};
+    if (call->told) {
+        return;
+    }
+    call->told = PJ_TRUE;
+    vc_ep->live_count--;
+    if (reason == NULL || reason->slen == 0) {
+        reason = pjsip_get_status_text((int)status);
+    }
+    event.text[0] = vc_text(reason);
+    vc_emit(&event);
+}
+
+void vc_call_doom(vc_call *call, unsigned status)
+{
+    if (call->doomed == 0) {
+        call->doomed = status;
+        vc_ep->doomed_count++;
+    }
+}
+
+/* BYE, CANCEL or a final answer, whichever fits the state. The call stays in the table until PJSIP is through with it. */
+void vc_call_end(vc_call *call, unsigned status, int64_t retry_after)
+{
+    pjsip_inv_session *inv = call->inv;
+    pjsip_dialog *dialog = inv->dlg;
+    pjsip_tx_data *tdata = NULL;
+    pj_status_t result;
+    pjsip_dlg_inc_lock(dialog);
+    result = pjsip_inv_end_session(inv, (int)status, NULL, &tdata);
+    if (result == PJ_SUCCESS && tdata) {
+        if (retry_after >= 0) {
+            pjsip_msg_add_hdr(tdata->msg,
+                              (pjsip_hdr *)pjsip_retry_after_hdr_create(tdata->pool, (int)retry_after));
+        }
+        result = pjsip_inv_send_msg(inv, tdata);
+    }
+    /* tdata NULL with success: CANCEL waits for a provisional answer (RFC 3261 9.1). */
+    if (result != PJ_SUCCESS && call_of(inv) == call) {
+        pjsip_inv_terminate(inv, (int)status, PJ_FALSE);
+    }
+    pjsip_dlg_dec_lock(dialog);
+}
+
+/* Ends what a callback condemned: PJSIP is not inside of the session any more. */
+void vc_calls_reap(vc_endpoint *ep)
+{
+    for (unsigned i = 0; i < VC_BUCKETS && ep->doomed_count > 0; i++) {
+        vc_call *call = ep->calls[i];
+        while (call) {
+            vc_call *next = call->next;
+            if (call->doomed) {
+                unsigned status = call->doomed;
+                call->doomed = 0;
+                ep->doomed_count--;
+                vc_call_told(call, status, NULL, PJ_FALSE);
+                vc_call_end(call, status, -1);
+            }
+            call = next;
+        }
+    }
+}
+
+static void on_disconnected(vc_call *call, const pjsip_event *e)
+{
+    pjsip_inv_session *inv = call->inv;
+    unsigned status = inv->cause ? (unsigned)inv->cause : PJSIP_SC_OK;
+    pj_bool_t received = e && e->type == PJSIP_EVENT_TSX_STATE && e->body.tsx_state.type == PJSIP_EVENT_RX_MSG;
+    /* What we end ourselves was told before. Left are: the peer, silence (408) and our own sockets. */
+    pj_bool_t by_remote = call->outgoing && !call->media_up
+                              ? received
+                              : status != PJSIP_SC_REQUEST_TIMEOUT && status != PJSIP_SC_TSX_TRANSPORT_ERROR;
+    vc_call_told(call, status, &inv->cause_text, by_remote);
+    call_forget(call);
+}
+
+static void on_state(pjsip_inv_session *inv, pjsip_event *e)
+{
+    vc_call *call = call_of(inv);
+    vc_event event = {.kind = VC_EV_CONFIRMED};
+    if (call == NULL) {
+        return;
+    }
+    event.id = call->id;
+    switch (inv->state) {
+    case PJSIP_INV_STATE_EARLY:
+        if (call->outgoing && !call->told && inv->invite_tsx && e->type == PJSIP_EVENT_TSX_STATE) {
+            event.kind = VC_EV_PROGRESS;
+            event.status = (uint32_t)inv->invite_tsx->status_code;
+            vc_emit(&event);
+        }
+        break;
+    case PJSIP_INV_STATE_CONFIRMED:
+        if (call->told) {
+            /* 200 and our CANCEL crossed: the call is up for the peer only (RFC 3261 9.1). An answered call that we
+             * hung up before its ACK ends through PJSIP's own pending BYE. */
+            if (call->outgoing) {
+                vc_call_doom(call, PJSIP_SC_REQUEST_TERMINATED);
+            }
+        } else if (!call->media_up) {
+            /* No answer to our offer in the ACK, or none that fits (RFC 3261 13.2.1). */
+            vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
+        } else {
+            vc_emit(&event);
+        }
+        break;
+    case PJSIP_INV_STATE_DISCONNECTED:
+        on_disconnected(call, e);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_media(pjsip_inv_session *inv, pj_status_t status)
+{
+    vc_call *call = call_of(inv);
+    const pjmedia_sdp_session *local, *remote;
+    vc_event event = {.kind = VC_EV_MEDIA};
+    if (call == NULL || call->told) {
+        return;
+    }
+    if (status != PJ_SUCCESS) {
+        vc_log(2, call->media_up ? "a new offer does not fit; the session stays as it was"
+                                 : "offer and answer do not fit");
+        return;
+    }
+    if (pjmedia_sdp_neg_get_active_local(inv->neg, &local) != PJ_SUCCESS ||
+        pjmedia_sdp_neg_get_active_remote(inv->neg, &remote) != PJ_SUCCESS ||
+        !vc_media_describe(local, remote, &event.media)) {
+        vc_log(2, "the SDP agreed on has no audio that can be run");
+        if (!call->media_up && inv->state >= PJSIP_INV_STATE_CONNECTING) {
+            vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
+        }
+        return;
+    }
+    call->media_up = PJ_TRUE;
+    event.id = call->id;
+    vc_emit(&event);
+}
+
+/* re-INVITE or UPDATE with an offer: answered from our full SDP, so that the peer may change codec (RFC 3264 8). Without an
+ * answer set here PJSIP sends 488 and keeps the session. */
+static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_param *param)
+{
+    vc_call *call = call_of(inv);
+    if (call == NULL || call->sdp == NULL || !call->media_up) {
+        return;
+    }
+    if (!vc_media_offer_ok(param->offer, vc_ep->codecs)) {
+        vc_log(2, "a new offer has no common codec; refused");
+        return;
+    }
+    pjsip_inv_set_sdp_answer(inv, call->sdp);
+}
+
+static void on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer)
+{
+    vc_call *call = call_of(inv);
+    *offer = call && call->sdp ? pjmedia_sdp_session_clone(inv->pool_prov, call->sdp) : NULL;
+}
+
+static void add_capability(pjsip_tx_data *tdata, int type)
+{
+    const pjsip_hdr *have = pjsip_endpt_get_capability(vc_ep->sip, type, NULL);
+    if (have) {
+        pjsip_msg_add_hdr(tdata->msg, pjsip_hdr_clone(tdata->pool, have));
+    }
+}
+
+/* Requests inside of a dialog that the invite session leaves to the application. */
+static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *e)
+{
+    const pj_str_t *name = &tsx->method.name;
+    pjsip_tx_data *tdata;
+    int status;
+    if (vc_ep == NULL || tsx->role != PJSIP_ROLE_UAS || tsx->state != PJSIP_TSX_STATE_TRYING ||
+        e->type != PJSIP_EVENT_TSX_STATE || e->body.tsx_state.type != PJSIP_EVENT_RX_MSG) {
+        return;
+    }
+    if (tsx->method.id == PJSIP_INVITE_METHOD || tsx->method.id == PJSIP_BYE_METHOD ||
+        tsx->method.id == PJSIP_CANCEL_METHOD || pj_strcmp2(name, "UPDATE") == 0 || pj_strcmp2(name, "PRACK") == 0) {
+        return;
+    }
+    if (tsx->method.id == PJSIP_OPTIONS_METHOD) {
+        status = PJSIP_SC_OK;
+    } else if (pj_strcmp2(name, "REFER") == 0) {
+        status = PJSIP_SC_DECLINE; /* transfer is not offered yet */
+    } else if (pj_strcmp2(name, "NOTIFY") == 0) {
+        status = PJSIP_SC_CALL_TSX_DOES_NOT_EXIST; /* RFC 6665 4.1.3: no such subscription */
+    } else if (pj_strcmp2(name, "INFO") == 0 || pj_strcmp2(name, "MESSAGE") == 0 ||
+               pj_strcmp2(name, "SUBSCRIBE") == 0) {
+        status = PJSIP_SC_METHOD_NOT_ALLOWED;
+    } else {
+        status = PJSIP_SC_NOT_IMPLEMENTED;
+    }
+    if (pjsip_dlg_create_response(inv->dlg, e->body.tsx_state.src.rdata, status, NULL, &tdata) != PJ_SUCCESS) {
+        return;
+    }
+    if (pjsip_msg_find_hdr(tdata->msg, PJSIP_H_ALLOW, NULL) == NULL) {
+        add_capability(tdata, PJSIP_H_ALLOW);
+    }
+    if (status == PJSIP_SC_OK) {
+        add_capability(tdata, PJSIP_H_ACCEPT);
+    }
+    pjsip_dlg_send_response(inv->dlg, tsx, tdata);
+}
+
+static void on_new_session(pjsip_inv_session *inv, pjsip_event *e)
+{
+    PJ_UNUSED_ARG(inv);
+    PJ_UNUSED_ARG(e);
+}
+
+/* A proxy forked our INVITE and a second peer answered: it gets ACK and BYE (RFC 3261 13.2.2.4). */
+pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata)
+{
+    pjsip_dialog *fork;
+    pjsip_tx_data *tdata;
+    if (!first->uac_has_2xx || rdata->msg_info.cseq->method.id != PJSIP_INVITE_METHOD ||
+        rdata->msg_info.msg->line.status.code / 100 != 2 || pjsip_rdata_get_tsx(rdata) != NULL) {
+        return first;
+    }
+    if (pjsip_dlg_fork(first, rdata, &fork) != PJ_SUCCESS) {
+        return NULL;
+    }
+    pjsip_dlg_inc_lock(fork);
+    if (pjsip_dlg_create_request(fork, &pjsip_ack_method, rdata->msg_info.cseq->cseq, &tdata) == PJ_SUCCESS) {
+        pjsip_dlg_send_request(fork, tdata, -1, NULL);
+    }
+    if (pjsip_dlg_create_request(fork, pjsip_get_bye_method(), -1, &tdata) == PJ_SUCCESS) {
+        pjsip_dlg_send_request(fork, tdata, -1, NULL);
+    }
+    pjsip_dlg_dec_lock(fork);
+    return fork;
+}
+
+pj_status_t vc_calls_init(pjsip_endpoint *sip)
+{
+    pjsip_inv_callback callback;
+    pj_bzero(&callback, sizeof(callback));
+    callback.on_state_changed = &on_state;
+    callback.on_new_session = &on_new_session;
+    callback.on_tsx_state_changed = &on_tsx;
+    callback.on_rx_offer2 = &on_offer;
+    callback.on_create_offer = &on_create_offer;
+    callback.on_media_update = &on_media;
+    return pjsip_inv_usage_init(sip, &callback);
+}

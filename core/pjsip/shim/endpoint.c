@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * Life of the endpoint: PJSIP's global state, transports, the round of polling, log.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+_Static_assert(sizeof(vc_addr) == VC_SIZE_ADDR, "vc_addr differs from src/ffi.rs");
+_Static_assert(sizeof(vc_media) == VC_SIZE_MEDIA, "vc_media differs from src/ffi.rs");
+_Static_assert(sizeof(vc_event) == VC_SIZE_EVENT, "vc_event differs from src/ffi.rs");
+
+vc_endpoint *vc_ep;
+
+void vc_emit(const vc_event *event)
+{
+    if (vc_ep) {
+        vc_ep->emitted++;
+        vc_ep->emit(vc_ep->user, event);
+    }
+}
+
+void vc_log(unsigned level, const char *text)
+{
+    vc_event event = {.kind = VC_EV_LOG, .status = level, .flag = 1};
+    event.text[0] = (vc_str){text, strlen(text)};
+    vc_emit(&event);
+}
+
+static void on_pj_log(int level, const char *data, int len)
+{
+    vc_event event = {.kind = VC_EV_LOG, .status = (uint32_t)level};
+    event.text[0] = (vc_str){data, len > 0 ? (size_t)len : 0};
+    vc_emit(&event);
+}
+
+vc_str vc_text(const pj_str_t *s)
+{
+    return (vc_str){s->ptr, s->ptr && s->slen > 0 ? (size_t)s->slen : 0};
+}
+
+pj_str_t vc_pj(vc_str s)
+{
+    return (pj_str_t){(char *)s.ptr, (pj_ssize_t)s.len};
+}
+
+uint64_t vc_next_id(void)
+{
+    static uint64_t last; /* never reset: ids are unique over all endpoints of the process */
+    return ++last;
+}
+
+void vc_addr_from(const pj_sockaddr *in, vc_addr *out)
+{
+    pj_bzero(out, sizeof(*out));
+    if (in->addr.sa_family != pj_AF_INET() && in->addr.sa_family != pj_AF_INET6()) {
+        return;
+    }
+    out->family = in->addr.sa_family == pj_AF_INET6() ? 6 : 4;
+    out->port = pj_sockaddr_get_port(in);
+    pj_memcpy(out->ip, pj_sockaddr_get_addr(in), out->family == 6 ? 16 : 4);
+}
+
+pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out)
+{
+    int af = in->family == 6 ? pj_AF_INET6() : pj_AF_INET();
+    pj_status_t status = pj_sockaddr_init(af, out, NULL, in->port);
+    if (status == PJ_SUCCESS) {
+        pj_memcpy(pj_sockaddr_get_addr(out), in->ip, in->family == 6 ? 16 : 4);
+    }
+    return status;
+}
+
+/* The wake socket is read dry and armed again; the bytes mean nothing. */
+static void on_wake(pj_ioqueue_key_t *key, pj_ioqueue_op_key_t *op, pj_ssize_t bytes)
+{
+    vc_endpoint *ep = pj_ioqueue_get_user_data(key);
+    ep->woken = PJ_TRUE;
+    while (bytes > 0) {
+        pj_status_t status;
+        bytes = sizeof(ep->wake_buf);
+        status = pj_ioqueue_recv(key, op, ep->wake_buf, &bytes, 0);
+        if (status != PJ_SUCCESS) {
+            return; /* PJ_EPENDING: armed */
+        }
+    }
+}
+
+static pj_status_t wake_init(vc_endpoint *ep, int fd)
+{
+    pj_ioqueue_callback callback;
+    pj_status_t status;
+    pj_bzero(&callback, sizeof(callback));
+    callback.on_read_complete = &on_wake;
+    status = pj_ioqueue_register_sock2(ep->pool, pjsip_endpt_get_ioqueue(ep->sip), fd, NULL, ep, &callback,
+                                       &ep->wake_key);
+    if (status != PJ_SUCCESS) {
+        close(fd);
+        return status;
+    }
+    pj_ioqueue_op_key_init(&ep->wake_op, sizeof(ep->wake_op));
+    on_wake(ep->wake_key, &ep->wake_op, 1);
+    ep->woken = PJ_FALSE;
+    return PJ_SUCCESS;
+}
+
+static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
+{
+    pjsip_ua_init_param ua = {&vc_on_forked};
+    pj_str_t agent = vc_pj(config->user_agent);
+    pj_status_t status;
+    ep->pool = pj_pool_create(&ep->caching.factory, "vc", 4000, 4000, NULL);
+    if (ep->pool == NULL) {
+        close(config->wake_fd);
+        return PJ_ENOMEM;
+    }
+    pj_strdup_with_null(ep->pool, &ep->user_agent, &agent);
+    status = pjsip_endpt_create(&ep->caching.factory, "vc", &ep->sip);
+    if (status != PJ_SUCCESS) {
+        close(config->wake_fd);
+        return status;
+    }
+    /* Large requests stay on UDP: a switch to TCP nobody configured ends in a Via that does not match (logged in
+     * requests.c instead). */
+    pjsip_cfg()->endpt.disable_tcp_switch = PJ_TRUE;
+    status = wake_init(ep, config->wake_fd);
+    if (status == PJ_SUCCESS) status = pjsip_tsx_layer_init_module(ep->sip);
+    if (status == PJ_SUCCESS) status = pjsip_ua_init_module(ep->sip, &ua);
+    if (status == PJ_SUCCESS) status = vc_calls_init(ep->sip);
+    if (status == PJ_SUCCESS) status = pjsip_100rel_init_module(ep->sip);
+    if (status == PJ_SUCCESS) status = pjsip_timer_init_module(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_requests_init(ep->sip);
+    if (status == PJ_SUCCESS) {
+        status = pjsip_tpmgr_set_drop_data_cb(pjsip_endpt_get_tpmgr(ep->sip), &vc_on_dropped);
+    }
+    return status;
+}
+
+int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint **out)
+{
+    vc_endpoint *ep;
+    pj_status_t status;
+    if (vc_ep) {
+        close(config->wake_fd);
+        return VC_ESTATE;
+    }
+    pj_log_set_level((int)PJ_MIN(config->log_level, PJ_LOG_MAX_LEVEL));
+    pj_log_set_decor(PJ_LOG_HAS_SENDER);
+    pj_log_set_log_func(&on_pj_log);
+    status = pj_init();
+    if (status != PJ_SUCCESS) {
+        close(config->wake_fd);
+        return status;
+    }
+    pjlib_util_init();
+    ep = calloc(1, sizeof(*ep));
+    if (ep == NULL) {
+        close(config->wake_fd);
+        pj_shutdown();
+        return PJ_ENOMEM;
+    }
+    ep->emit = emit;
+    ep->user = user;
+    ep->codecs = config->codecs;
+    ep->max_calls = config->max_calls;
+    pj_caching_pool_init(&ep->caching, NULL, 4 * 1024 * 1024);
+    vc_ep = ep;
+    status = stack_init(ep, config);
+    if (status != PJ_SUCCESS) {
+        vc_destroy(ep);
+        return status;
+    }
+    *out = ep;
+    return 0;
+}
+
+void vc_destroy(vc_endpoint *ep)
+{
+    ep->closing = PJ_TRUE;
+    if (ep->sip) {
+        vc_regs_destroy(ep);
+        if (ep->wake_key) {
+            pj_ioqueue_unregister(ep->wake_key);
+        }
+        pjsip_endpt_destroy(ep->sip);
+    }
+    if (ep->pool) {
+        pj_pool_release(ep->pool);
+    }
+    pj_caching_pool_destroy(&ep->caching);
+    vc_ep = NULL;
+    pj_shutdown();
+    free(ep);
+}
+
+static vc_listener *listener_add(vc_endpoint *ep, pj_bool_t tcp, const vc_addr *shown)
+{
+    vc_listener *listener = &ep->listeners[ep->listener_count++];
+    pj_bzero(listener, sizeof(*listener));
+    listener->tcp = tcp;
+    if (shown->family) {
+        vc_addr_to(shown, &listener->shown);
+    }
+    return listener;
+}
+
+/* Address to publish, as PJSIP wants it; port 0 makes it take the bound one. */
+static pjsip_host_port *published(const vc_addr *shown, char *buf, int size, pjsip_host_port *out)
+{
+    pj_sockaddr address;
+    if (!shown->family || vc_addr_to(shown, &address) != PJ_SUCCESS) {
+        return NULL;
+    }
+    out->host = pj_str((char *)pj_sockaddr_print(&address, buf, size, 0));
+    out->port = shown->port;
+    return out;
+}
+
+int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound)
+{
+    char text[PJ_INET6_ADDRSTRLEN + 10];
+    pjsip_host_port name;
+    pjsip_udp_transport_cfg config;
+    pjsip_transport *transport;
+    vc_listener *listener;
+    pj_status_t status;
+    if (ep->listener_count == VC_LISTENERS) {
+        return VC_ELIMIT;
+    }
+    pjsip_udp_transport_cfg_default(&config, bind->family == 6 ? pj_AF_INET6() : pj_AF_INET());
+    vc_addr_to(bind, &config.bind_addr);
+    if (published(shown, text, sizeof(text), &name)) {
+        config.addr_name = name;
+    }
+    status = pjsip_udp_transport_start2(ep->sip, &config, &transport);
+    if (status != PJ_SUCCESS) {
+        return status;
+    }
+    listener = listener_add(ep, PJ_FALSE, shown);
+    listener->bound = transport->local_addr;
+    listener->af = transport->local_addr.addr.sa_family;
+    vc_addr_from(&listener->bound, bound);
+    return 0;
+}
+
+int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound)
+{
+    char text[PJ_INET6_ADDRSTRLEN + 10];
+    pjsip_host_port name;
+    pjsip_tcp_transport_cfg config;
+    pjsip_tpfactory *factory;
+    vc_listener *listener;
+    pj_status_t status;
+    if (ep->listener_count == VC_LISTENERS) {
+        return VC_ELIMIT;
+    }
+    pjsip_tcp_transport_cfg_default(&config, bind->family == 6 ? pj_AF_INET6() : pj_AF_INET());
+    vc_addr_to(bind, &config.bind_addr);
+    config.reuse_addr = PJ_TRUE;
+    /* A connection that never sends a request is closed. */
+    config.initial_timeout = 30;
+    if (published(shown, text, sizeof(text), &name)) {
+        config.addr_name = name;
+    }
+    status = pjsip_tcp_transport_start3(ep->sip, &config, &factory);
+    if (status != PJ_SUCCESS) {
+        return status;
+    }
+    listener = listener_add(ep, PJ_TRUE, shown);
+    listener->bound = factory->local_addr;
+    listener->af = factory->local_addr.addr.sa_family;
+    vc_addr_from(&listener->bound, bound);
+    return 0;
+}
+
+static const vc_listener *listener_for(pj_bool_t tcp, int af)
+{
+    const vc_listener *best = NULL;
+    for (unsigned i = 0; i < vc_ep->listener_count; i++) {
+        const vc_listener *candidate = &vc_ep->listeners[i];
+        if (candidate->tcp == tcp && candidate->af == af) {
+            return candidate;
+        }
+        if (best == NULL || candidate->tcp == tcp) {
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+/* Builds our Contact: the public address, else the bound one, else the local address that routes to the peer. */
+int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pj_str_t *user, pj_str_t *out)
+{
+    char host[PJ_INET6_ADDRSTRLEN + 10];
+    const vc_listener *listener = listener_for(tcp, af);
+    pj_sockaddr address;
+    if (listener == NULL) {
+        return VC_ESTATE;
+    }
+    address = listener->shown.addr.sa_family ? listener->shown : listener->bound;
+    if (!pj_sockaddr_has_addr(&address) &&
+        pj_getipinterface(listener->af, peer_host, &address, PJ_TRUE, NULL) != PJ_SUCCESS &&
+        pj_gethostip(listener->af, &address) != PJ_SUCCESS) {
+        return VC_ESTATE;
+    }
+    pj_sockaddr_print(&address, host, sizeof(host), 2);
+    out->ptr = pj_pool_alloc(pool, VC_URI_MAX);
+    out->slen = pj_ansi_snprintf(
+        out->ptr, VC_URI_MAX, "<sip:%.*s%s%s:%d%s>", user ? (int)user->slen : 0, user ? user->ptr : "",
+        user && user->slen ? "@" : "", host,
+        listener->shown.addr.sa_family && pj_sockaddr_get_port(&listener->shown) ? pj_sockaddr_get_port(&listener->shown)
+                                                                             : pj_sockaddr_get_port(&listener->bound),
+        tcp ? ";transport=tcp" : "");
+    return out->slen > 0 && out->slen < VC_URI_MAX ? 0 : VC_EURI;
+}
+
+int vc_poll(vc_endpoint *ep, uint32_t timeout_ms, uint32_t *woken)
+{
+    pj_ioqueue_t *ioqueue = pjsip_endpt_get_ioqueue(ep->sip);
+    pj_timer_heap_t *timers = pjsip_endpt_get_timer_heap(ep->sip);
+    pj_time_val next = {0, 0}, limit = {(long)(timeout_ms / 1000), (long)(timeout_ms % 1000)};
+    int count, total = 0;
+    ep->emitted = 0;
+    pj_timer_heap_poll(timers, &next);
+    vc_calls_reap(ep);
+    /* An event of a timer must not wait for the sockets. */
+    if (ep->emitted > 0 || ep->woken) {
+        limit.sec = limit.msec = 0;
+    } else if (PJ_TIME_VAL_LT(next, limit)) {
+        limit = next;
+        pj_time_val_normalize(&limit);
+    }
+    do {
+        count = pj_ioqueue_poll(ioqueue, &limit);
+        if (count < 0 && pj_get_os_error() != PJ_STATUS_FROM_OS(EINTR)) {
+            return -count;
+        }
+        total += count > 0 ? count : 0;
+        limit.sec = limit.msec = 0;
+    } while (count > 0 && total < 256);
+    pj_timer_heap_poll(timers, NULL);
+    vc_calls_reap(ep);
+    vc_regs_reap(ep);
+    *woken = ep->woken ? 1 : 0;
+    ep->woken = PJ_FALSE;
+    return 0;
+}
+
+size_t vc_error_text(int status, char *buf, size_t size)
+{
+    pj_str_t text = pj_strerror(status, buf, size);
+    return text.slen > 0 ? (size_t)text.slen : 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * A new INVITE: the checks it must pass before the application hears of it.
+ */
+#include "internal.h"
+
+#define RETRY_AFTER_S 5
+
+static void refuse_full(pjsip_rx_data *rdata)
+{
+    pjsip_hdr list;
+    pj_list_init(&list);
+    pj_list_push_back(&list, pjsip_retry_after_hdr_create(rdata->tp_info.pool, RETRY_AFTER_S));
+    vc_refuse(rdata, PJSIP_SC_SERVICE_UNAVAILABLE, "all calls that max_calls allows are up", &list);
+}
+
+static void refuse_type(pjsip_rx_data *rdata)
+{
+    const pjsip_hdr *accept = pjsip_endpt_get_capability(vc_ep->sip, PJSIP_H_ACCEPT, NULL);
+    pjsip_hdr list;
+    pj_list_init(&list);
+    if (accept) {
+        pj_list_push_back(&list, pjsip_hdr_clone(rdata->tp_info.pool, accept));
+    }
+    vc_refuse(rdata, PJSIP_SC_UNSUPPORTED_MEDIA_TYPE, "body is not application/sdp", &list);
+}
+
+/* Prints the bare URI; 0 when it does not fit or is of a scheme that cannot be a party of a call. */
+static int print_uri(pj_pool_t *pool, const pjsip_uri *uri, vc_str *out)
+{
+    const pjsip_uri *bare;
+    char *buf;
+    int len;
+    if (uri == NULL) {
+        return 0;
+    }
+    bare = pjsip_uri_get_uri(uri);
+    if (bare == NULL || !(PJSIP_URI_SCHEME_IS_SIP(bare) || PJSIP_URI_SCHEME_IS_SIPS(bare) ||
+                          PJSIP_URI_SCHEME_IS_TEL(bare))) {
+        return 0;
+    }
+    buf = pj_pool_alloc(pool, VC_URI_MAX);
+    len = pjsip_uri_print(PJSIP_URI_IN_FROMTO_HDR, bare, buf, VC_URI_MAX);
+    *out = (vc_str){buf, len > 0 ? (size_t)len : 0};
+    return len > 0;
+}
+
+/* Whether the body is good. Sets *has_offer. */
+static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
+{
+    pjsip_rdata_sdp_info *info = pjsip_rdata_get_sdp_info(rdata);
+    *has_offer = 0;
+    if (rdata->msg_info.msg->body == NULL || rdata->msg_info.msg->body->len == 0) {
+        return PJ_TRUE;
+    }
+    if (info->body.ptr == NULL) {
+        refuse_type(rdata);
+        return PJ_FALSE;
+    }
+    if (info->sdp_err != PJ_SUCCESS || info->sdp == NULL) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "SDP does not parse", NULL);
+        return PJ_FALSE;
+    }
+    if (!vc_media_offer_ok(info->sdp, vc_ep->codecs)) {
+        vc_refuse(rdata, PJSIP_SC_NOT_ACCEPTABLE_HERE, "no common codec or no usable audio in the offer", NULL);
+        return PJ_FALSE;
+    }
+    *has_offer = 1;
+    return PJ_TRUE;
+}
+
+static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
+{
+    pj_bool_t tcp = (rdata->tp_info.transport->flag & PJSIP_TRANSPORT_DATAGRAM) == 0;
+    pj_str_t contact, peer = pj_str(rdata->pkt_info.src_name);
+    pjsip_timer_setting timer;
+    pjsip_inv_session *inv = NULL;
+    pjsip_dialog *dialog;
+    pj_status_t status;
+    if (vc_contact(rdata->tp_info.pool, tcp, &peer, rdata->pkt_info.src_addr.addr.sa_family, NULL, &contact) != 0) {
+        vc_refuse(rdata, PJSIP_SC_INTERNAL_SERVER_ERROR, "no local address towards the caller", NULL);
+        return NULL;
+    }
+    status = pjsip_dlg_create_uas_and_inc_lock(pjsip_ua_instance(), rdata, &contact, &dialog);
+    if (status != PJ_SUCCESS) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "no dialog can be made of it (Contact missing or not sip:)", NULL);
+        return NULL;
+    }
+    status = pjsip_inv_create_uas(dialog, rdata, NULL, options, &inv);
+    if (status == PJ_SUCCESS) {
+        pjsip_timer_setting_default(&timer);
+        status = pjsip_timer_init_session(inv, &timer);
+        if (status != PJ_SUCCESS) {
+            pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
+            inv = NULL;
+        }
+    } else {
+        pjsip_dlg_respond(dialog, rdata, PJSIP_SC_INTERNAL_SERVER_ERROR, NULL, NULL, NULL);
+        inv = NULL;
+    }
+    /* May destroy the dialog when no session holds it. */
+    pjsip_dlg_dec_lock(dialog);
+    return inv;
+}
+
+void vc_incoming(pjsip_rx_data *rdata)
+{
+    pj_pool_t *pool = rdata->tp_info.pool;
+    unsigned options = PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER;
+    vc_event event = {.kind = VC_EV_INCOMING};
+    pjsip_tx_data *tdata = NULL;
+    pjsip_inv_session *inv;
+    pjsip_dialog *dialog;
+    vc_call *call;
+
+    if (pjsip_tsx_detect_merged_requests(rdata)) {
+        vc_refuse(rdata, PJSIP_SC_LOOP_DETECTED, "the same request came twice over different paths", NULL);
+        return;
+    }
+    if (vc_ep->closing) {
+        vc_refuse(rdata, PJSIP_SC_SERVICE_UNAVAILABLE, "shutting down", NULL);
+        return;
+    }
+    if (vc_ep->live_count >= vc_ep->max_calls) {
+        refuse_full(rdata);
+        return;
+    }
+    if (!print_uri(pool, rdata->msg_info.from->uri, &event.text[1]) ||
+        !print_uri(pool, rdata->msg_info.to->uri, &event.text[2]) ||
+        !print_uri(pool, rdata->msg_info.msg->line.req.uri, &event.text[3])) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "From, To or Request-URI is no usable URI", NULL);
+        return;
+    }
+    if (!check_offer(rdata, &event.flag)) {
+        return;
+    }
+    if (pjsip_inv_verify_request(rdata, &options, NULL, NULL, vc_ep->sip, NULL) != PJ_SUCCESS) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "INVITE refused by PJSIP's check (Contact, Require)", NULL);
+        return;
+    }
+    inv = session_create(rdata, options);
+    if (inv == NULL) {
+        return;
+    }
+    dialog = inv->dlg;
+    pjsip_dlg_inc_lock(dialog);
+    call = vc_call_new(inv, PJ_FALSE);
+    if (call == NULL || pjsip_inv_initial_answer(inv, rdata, PJSIP_SC_TRYING, NULL, NULL, &tdata) != PJ_SUCCESS ||
+        pjsip_inv_send_msg(inv, tdata) != PJ_SUCCESS) {
+        if (call) {
+            call->told = PJ_TRUE;
+            vc_ep->live_count--;
+        }
+        pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
+    } else {
+        event.id = call->id;
+        event.text[0] = vc_text(&rdata->msg_info.cid->id);
+        vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+        vc_emit(&event);
+    }
+    pjsip_dlg_dec_lock(dialog);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * What the files of the shim share.
+ */
+#ifndef VC_INTERNAL_H
+#define VC_INTERNAL_H
+
+#include <pjlib-util.h>
+#include <pjlib.h>
+#include <pjmedia/errno.h>
+#include <pjmedia/sdp.h>
+#include <pjmedia/sdp_neg.h>
+#include <pjsip.h>
+#include <pjsip_ua.h>
+
+#include "vc.h"
+
+#define VC_BUCKETS 512
+#define VC_LISTENERS 8
+#define VC_URI_MAX 1024
+
+typedef struct vc_call {
+    struct vc_call *next; /* in its bucket */
+    uint64_t id;
+    pjsip_inv_session *inv;
+    pjmedia_sdp_session *sdp; /* ours with all codecs, for every answer and offer */
+    pj_bool_t outgoing;
+    pj_bool_t media_up; /* an offer was answered at least once */
+    pj_bool_t told;     /* ENDED was emitted: nothing of this call is told any more */
+    unsigned doomed;    /* > 0: end it after this round with this status */
+} vc_call;
+
+typedef struct vc_reg {
+    struct vc_reg *next;
+    uint64_t id;
+    pjsip_regc *regc;
+    pj_timer_entry retry;
+    unsigned failures;
+    pj_bool_t leaving; /* being unregistered */
+    pj_bool_t dead;    /* to be freed after this round */
+} vc_reg;
+
+typedef struct vc_listener {
+    pj_bool_t tcp;
+    int af;
+    pj_sockaddr bound;
+    pj_sockaddr shown; /* address told to peers; family 0: the one that routes to the peer */
+} vc_listener;
+
+struct vc_endpoint {
+    pj_caching_pool caching;
+    pj_pool_t *pool;
+    pjsip_endpoint *sip;
+    vc_event_fn emit;
+    void *user;
+    unsigned codecs;
+    unsigned max_calls;
+    pj_str_t user_agent;
+    vc_call *calls[VC_BUCKETS];
+    unsigned call_count; /* in the table */
+    unsigned live_count; /* of these, not yet told to be over */
+    unsigned doomed_count;
+    vc_reg *regs;
+    vc_listener listeners[VC_LISTENERS];
+    unsigned listener_count;
+    pj_ioqueue_key_t *wake_key;
+    pj_ioqueue_op_key_t wake_op;
+    char wake_buf[64];
+    pj_bool_t woken;
+    unsigned emitted; /* events since the round began */
+    pj_bool_t closing;
+};
+
+/* The one endpoint of the process; NULL before vc_create and after vc_destroy. */
+extern vc_endpoint *vc_ep;
+extern pjsip_module vc_module;
+
+/* endpoint.c */
+void vc_emit(const vc_event *event);
+void vc_log(unsigned level, const char *text);
+vc_str vc_text(const pj_str_t *s);
+pj_str_t vc_pj(vc_str s);
+void vc_addr_from(const pj_sockaddr *in, vc_addr *out);
+pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out);
+int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pj_str_t *user, pj_str_t *out);
+uint64_t vc_next_id(void);
+
+/* requests.c */
+pj_status_t vc_requests_init(pjsip_endpoint *sip);
+void vc_refuse(pjsip_rx_data *rdata, int status, const char *why, pjsip_hdr *headers);
+void vc_on_dropped(pjsip_tp_dropped_data *data);
+
+/* call.c */
+pj_status_t vc_calls_init(pjsip_endpoint *sip);
+pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata);
+vc_call *vc_find(vc_endpoint *ep, uint64_t id);
+vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing);
+void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote);
+void vc_call_doom(vc_call *call, unsigned status);
+void vc_call_end(vc_call *call, unsigned status, int64_t retry_after);
+void vc_calls_reap(vc_endpoint *ep);
+int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out);
+
+/* incoming.c */
+void vc_incoming(pjsip_rx_data *rdata);
+
+/* media.c */
+pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs);
+pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out);
+
+/* reg.c */
+void vc_regs_reap(vc_endpoint *ep);
+void vc_regs_destroy(vc_endpoint *ep);
+void vc_credentials_to(const vc_credentials *in, pjsip_cred_info *out);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * Reads the audio stream out of SDP: what an offer must have to be taken, and what was agreed (RFC 3264).
+ */
+#include "internal.h"
+
+#define NO_PT 0xffu
+
+/* Payload type of a format, or NO_PT: RTP/AVP formats are numbers of 7 bits (RFC 3550 5.1). */
+static unsigned payload_type(const pj_str_t *fmt)
+{
+    unsigned value = 0;
+    if (fmt->slen < 1 || fmt->slen > 3) {
+        return NO_PT;
+    }
+    for (pj_ssize_t i = 0; i < fmt->slen; i++) {
+        if (fmt->ptr[i] < '0' || fmt->ptr[i] > '9') {
+            return NO_PT;
+        }
+        value = value * 10 + (unsigned)(fmt->ptr[i] - '0');
+    }
+    return value <= 127 ? value : NO_PT;
+}
+
+/* Whether format i has this encoding at 8 kHz, by rtpmap or else by its static number. */
+static pj_bool_t format_is(const pjmedia_sdp_media *m, unsigned i, const char *name, unsigned static_pt)
+{
+    const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, "rtpmap", &m->desc.fmt[i]);
+    pjmedia_sdp_rtpmap map;
+    if (attr == NULL) {
+        return static_pt != NO_PT && payload_type(&m->desc.fmt[i]) == static_pt;
+    }
+    if (pjmedia_sdp_attr_get_rtpmap(attr, &map) != PJ_SUCCESS) {
+        return PJ_FALSE;
+    }
+    return pj_stricmp2(&map.enc_name, name) == 0 && map.clock_rate == 8000;
+}
+
+static unsigned codec_of(const pjmedia_sdp_media *m, unsigned i)
+{
+    if (format_is(m, i, "PCMA", 8)) {
+        return VC_CODEC_PCMA;
+    }
+    return format_is(m, i, "PCMU", 0) ? VC_CODEC_PCMU : 0;
+}
+
+static unsigned pt_of_codec(const pjmedia_sdp_media *m, unsigned codec)
+{
+    for (unsigned i = 0; i < m->desc.fmt_count; i++) {
+        if (codec_of(m, i) == codec) {
+            return payload_type(&m->desc.fmt[i]);
+        }
+    }
+    return NO_PT;
+}
+
+static unsigned pt_of_events(const pjmedia_sdp_media *m)
+{
+    for (unsigned i = 0; i < m->desc.fmt_count; i++) {
+        if (format_is(m, i, "telephone-event", NO_PT)) {
+            return payload_type(&m->desc.fmt[i]);
+        }
+    }
+    return NO_PT;
+}
+
+static pj_bool_t is_audio(const pjmedia_sdp_media *m)
+{
+    return pj_stricmp2(&m->desc.media, "audio") == 0 && pj_stricmp2(&m->desc.transport, "RTP/AVP") == 0;
+}
+
+/* Address of a stream: its c= or the session's. Names are not resolved: that would block the SIP thread. */
+static pj_bool_t address_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned port,
+                            pj_sockaddr *out)
+{
+    const pjmedia_sdp_conn *conn = m->conn ? m->conn : sdp->conn;
+    pj_sockaddr parsed;
+    int af;
+    if (conn == NULL || port > 65535) {
+        return PJ_FALSE;
+    }
+    af = pj_stricmp2(&conn->addr_type, "IP6") == 0 ? pj_AF_INET6() : pj_AF_INET();
+    if (conn->addr.slen < 1 || conn->addr.slen > 45) {
+        return PJ_FALSE;
+    }
+    pj_sockaddr_init(af, &parsed, NULL, (pj_uint16_t)port);
+    if (pj_inet_pton(af, &conn->addr, pj_sockaddr_get_addr(&parsed)) != PJ_SUCCESS) {
+        return PJ_FALSE;
+    }
+    *out = parsed;
+    return PJ_TRUE;
+}
+
+pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs)
+{
+    for (unsigned i = 0; i < offer->media_count; i++) {
+        const pjmedia_sdp_media *m = offer->media[i];
+        pj_sockaddr address;
+        if (!is_audio(m) || m->desc.port == 0 || !address_of(offer, m, m->desc.port, &address)) {
+            continue;
+        }
+        for (unsigned k = 0; k < m->desc.fmt_count; k++) {
+            if ((codec_of(m, k) & codecs) != 0 && payload_type(&m->desc.fmt[k]) != NO_PT) {
+                return PJ_TRUE;
+            }
+        }
+    }
+    return PJ_FALSE;
+}
+
+static unsigned direction_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m)
+{
+    static const struct {
+        const char *name;
+        unsigned bits;
+    } table[] = {
+        {"sendrecv", VC_SENDS | VC_RECEIVES}, {"sendonly", VC_SENDS}, {"recvonly", VC_RECEIVES}, {"inactive", 0}};
+    for (unsigned i = 0; i < PJ_ARRAY_SIZE(table); i++) {
+        if (pjmedia_sdp_media_find_attr2(m, table[i].name, NULL)) {
+            return table[i].bits;
+        }
+    }
+    for (unsigned i = 0; i < PJ_ARRAY_SIZE(table); i++) {
+        if (pjmedia_sdp_attr_find2(sdp->attr_count, sdp->attr, table[i].name, NULL)) {
+            return table[i].bits;
+        }
+    }
+    return VC_SENDS | VC_RECEIVES;
+}
+
+/* a=ptime in ms (RFC 8866 6.4); 20 when absent or out of reason. */
+static unsigned ptime_of(const pjmedia_sdp_media *m)
+{
+    const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, "ptime", NULL);
+    pj_str_t value;
+    unsigned long ms;
+    if (attr == NULL) {
+        return 20;
+    }
+    value = attr->value;
+    pj_strtrim(&value);
+    if (value.slen < 1 || value.slen > 3) {
+        return 20;
+    }
+    ms = pj_strtoul(&value);
+    return ms >= 10 && ms <= 200 ? (unsigned)ms : 20;
+}
+
+/* a=rtcp (RFC 3605), else RTP's port + 1. */
+static void rtcp_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, const pj_sockaddr *rtp, vc_addr *out)
+{
+    const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, "rtcp", NULL);
+    pj_sockaddr address = *rtp;
+    unsigned port = m->desc.port + 1u;
+    pjmedia_sdp_rtcp_attr rtcp;
+    PJ_UNUSED_ARG(sdp);
+    if (attr && pjmedia_sdp_attr_get_rtcp(attr, &rtcp) == PJ_SUCCESS) {
+        port = rtcp.port;
+        if (rtcp.addr.slen > 0 && rtcp.addr.slen <= 45) {
+            pj_inet_pton(address.addr.sa_family, &rtcp.addr, pj_sockaddr_get_addr(&address));
+        }
+    }
+    if (m->desc.port == 0 || port == 0 || port > 65535) {
+        return; /* family stays 0: none */
+    }
+    pj_sockaddr_set_port(&address, (pj_uint16_t)port);
+    vc_addr_from(&address, out);
+}
+
+pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out)
+{
+    unsigned count = PJ_MIN(local->media_count, remote->media_count);
+    pj_bzero(out, sizeof(*out));
+    for (unsigned i = 0; i < count; i++) {
+        const pjmedia_sdp_media *ours = local->media[i], *theirs = remote->media[i];
+        unsigned codec = 0, we, they, tx, rx;
+        pj_sockaddr rtp;
+        if (!is_audio(ours) || ours->desc.port == 0 || !address_of(remote, theirs, theirs->desc.port, &rtp)) {
+            continue;
+        }
+        for (unsigned k = 0; k < ours->desc.fmt_count && codec == 0; k++) {
+            codec = codec_of(ours, k);
+        }
+        rx = pt_of_codec(ours, codec);
+        tx = pt_of_codec(theirs, codec);
+        if (codec == 0 || rx == NO_PT) {
+            continue;
+        }
+        out->codec = (uint8_t)codec;
+        out->rx_pt = (uint8_t)rx;
+        out->tx_pt = (uint8_t)(tx != NO_PT ? tx : rx);
+        tx = pt_of_events(theirs);
+        rx = pt_of_events(ours);
+        out->tx_event_pt = (uint8_t)(rx != NO_PT ? tx : NO_PT);
+        out->rx_event_pt = (uint8_t)(tx != NO_PT ? rx : NO_PT);
+        out->ptime_ms = (uint8_t)ptime_of(theirs);
+        vc_addr_from(&rtp, &out->rtp);
+        rtcp_of(remote, theirs, &rtp, &out->rtcp);
+        we = direction_of(local, ours);
+        they = direction_of(remote, theirs);
+        /* c=0.0.0.0 is hold of the old kind (RFC 3264 8.4); port 0 ends the stream. */
+        if ((we & VC_SENDS) && (they & VC_RECEIVES) && pj_sockaddr_has_addr(&rtp) && theirs->desc.port != 0) {
+            out->direction |= VC_SENDS;
+        }
+        if ((we & VC_RECEIVES) && (they & VC_SENDS) && theirs->desc.port != 0) {
+            out->direction |= VC_RECEIVES;
+        }
+        return PJ_TRUE;
+    }
+    return PJ_FALSE;
+}

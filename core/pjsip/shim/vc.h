@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * The narrow C interface between PJSIP and Rust. src/ffi.rs repeats these declarations; sizes and offsets are asserted on
+ * both sides (VC_SIZE_*). One endpoint a process, used from one thread; only the wake socket is touched by others.
+ *
+ * Functions return 0 or an error: > 0 a pj_status_t, < 0 a VC_E*.
+ */
+#ifndef VC_H
+#define VC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7 };
+
+enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
+
+enum { VC_SENDS = 1, VC_RECEIVES = 2 }; /* bits of vc_media.direction, as seen from us */
+
+typedef struct vc_str {
+    const char *ptr;
+    size_t len;
+} vc_str;
+
+/* family 0: none, 4 or 6. ip holds 4 or 16 bytes in network order, port is in host order. */
+typedef struct vc_addr {
+    uint8_t ip[16];
+    uint16_t port;
+    uint8_t family;
+    uint8_t reserved;
+} vc_addr;
+
+typedef struct vc_media {
+    vc_addr rtp;
+    vc_addr rtcp;
+    uint8_t codec; /* VC_CODEC_* */
+    uint8_t tx_pt;
+    uint8_t rx_pt;
+    uint8_t tx_event_pt; /* 0xff: none */
+    uint8_t rx_event_pt; /* 0xff: none */
+    uint8_t ptime_ms;
+    uint8_t direction; /* VC_SENDS | VC_RECEIVES */
+    uint8_t reserved;
+} vc_media;
+
+enum {
+    VC_EV_INCOMING = 1, /* id, source, flag = has offer, text = Call-ID, From, To, Request-URI */
+    VC_EV_PROGRESS,     /* id, status */
+    VC_EV_MEDIA,        /* id, media */
+    VC_EV_CONFIRMED,    /* id */
+    VC_EV_ENDED,        /* id, status, flag = by remote, text[0] = reason */
+    VC_EV_REGISTRATION, /* id, status, expires, text[0] = reason */
+    VC_EV_REJECTED,     /* source, status, text[0] = why, a literal */
+    VC_EV_MALFORMED,    /* source, text[0] = why */
+    VC_EV_LOG,          /* status = level, flag = written here (not PJSIP's text), text[0] */
+};
+
+typedef struct vc_event {
+    uint32_t kind;
+    uint32_t status;
+    uint64_t id;
+    uint32_t expires;
+    uint32_t flag;
+    vc_str text[4];
+    vc_addr source;
+    vc_media media;
+} vc_event;
+
+#define VC_SIZE_ADDR 20
+#define VC_SIZE_MEDIA 48
+#define VC_SIZE_EVENT 160
+
+/* Called inside vc_* functions on their thread. Must not call back into vc_*; what it points at lives for the call. */
+typedef void (*vc_event_fn)(void *user, const vc_event *event);
+
+typedef struct vc_config {
+    vc_str user_agent;
+    uint32_t log_level;
+    uint32_t codecs; /* VC_CODEC_* bits */
+    uint32_t max_calls;
+    int32_t wake_fd; /* owned by the endpoint from vc_create on, whatever it returns */
+} vc_config;
+
+typedef struct vc_credentials {
+    vc_str realm, username, password;
+} vc_credentials;
+
+typedef struct vc_endpoint vc_endpoint;
+
+int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint **out);
+void vc_destroy(vc_endpoint *ep);
+int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
+int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
+
+/* One round: timers, then sockets with at most timeout_ms of waiting, then timers. */
+int vc_poll(vc_endpoint *ep, uint32_t timeout_ms, uint32_t *woken);
+
+int vc_ring(vc_endpoint *ep, uint64_t call);
+int vc_set_local_sdp(vc_endpoint *ep, uint64_t call, vc_str sdp);
+int vc_answer(vc_endpoint *ep, uint64_t call);
+int vc_reject(vc_endpoint *ep, uint64_t call, uint32_t status, int64_t retry_after);
+int vc_hangup(vc_endpoint *ep, uint64_t call);
+int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp, vc_str route, const vc_credentials *credentials,
+            uint64_t *call);
+
+int vc_register(vc_endpoint *ep, vc_str aor, vc_str registrar, const vc_credentials *credentials, uint32_t expires,
+                uint64_t *reg);
+int vc_unregister(vc_endpoint *ep, uint64_t reg);
+
+/* Ends everything that runs; vc_pending counts what still waits for an answer. */
+void vc_end_all(vc_endpoint *ep);
+uint32_t vc_pending(const vc_endpoint *ep);
+uint32_t vc_calls(const vc_endpoint *ep);
+
+/* Text for a status > 0 into buf, always terminated; returns its length. */
+size_t vc_error_text(int status, char *buf, size_t size);
+
+#endif

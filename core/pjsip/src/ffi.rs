@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The shim's interface, by hand from `shim/vc.h`. Sizes are asserted here and there.
+
+use std::ffi::{c_int, c_void};
+use std::marker::{PhantomData, PhantomPinned};
+use std::mem::size_of;
+
+pub(crate) const ENOCALL: c_int = -1;
+pub(crate) const ENOREG: c_int = -2;
+pub(crate) const ESTATE: c_int = -3;
+pub(crate) const ESDP: c_int = -4;
+pub(crate) const EURI: c_int = -5;
+pub(crate) const ELIMIT: c_int = -6;
+pub(crate) const ENOSDP: c_int = -7;
+
+pub(crate) const CODEC_PCMA: u8 = 1;
+pub(crate) const CODEC_PCMU: u8 = 2;
+pub(crate) const SENDS: u8 = 1;
+pub(crate) const RECEIVES: u8 = 2;
+pub(crate) const NO_PT: u8 = 0xff;
+
+pub(crate) const EV_INCOMING: u32 = 1;
+pub(crate) const EV_PROGRESS: u32 = 2;
+pub(crate) const EV_MEDIA: u32 = 3;
+pub(crate) const EV_CONFIRMED: u32 = 4;
+pub(crate) const EV_ENDED: u32 = 5;
+pub(crate) const EV_REGISTRATION: u32 = 6;
+pub(crate) const EV_REJECTED: u32 = 7;
+pub(crate) const EV_MALFORMED: u32 = 8;
+pub(crate) const EV_LOG: u32 = 9;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Str {
+    pub ptr: *const u8,
+    pub len: usize,
+}
+
+impl Str {
+    pub(crate) fn new(text: &str) -> Str {
+        Str { ptr: text.as_ptr(), len: text.len() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Addr {
+    pub ip: [u8; 16],
+    pub port: u16,
+    pub family: u8,
+    pub reserved: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Media {
+    pub rtp: Addr,
+    pub rtcp: Addr,
+    pub codec: u8,
+    pub tx_pt: u8,
+    pub rx_pt: u8,
+    pub tx_event_pt: u8,
+    pub rx_event_pt: u8,
+    pub ptime_ms: u8,
+    pub direction: u8,
+    pub reserved: u8,
+}
+
+#[repr(C)]
+pub(crate) struct Event {
+    pub kind: u32,
+    pub status: u32,
+    pub id: u64,
+    pub expires: u32,
+    pub flag: u32,
+    pub text: [Str; 4],
+    pub source: Addr,
+    pub media: Media,
+}
+
+#[repr(C)]
+pub(crate) struct Config {
+    pub user_agent: Str,
+    pub log_level: u32,
+    pub codecs: u32,
+    pub max_calls: u32,
+    pub wake_fd: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Credentials {
+    pub realm: Str,
+    pub username: Str,
+    pub password: Str,
+}
+
+/// Opaque; only ever behind a pointer, on one thread.
+#[repr(C)]
+pub(crate) struct RawEndpoint {
+    _data: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+const _: () = assert!(size_of::<Addr>() == 20);
+const _: () = assert!(size_of::<Media>() == 48);
+const _: () = assert!(size_of::<Event>() == 160);
+
+pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
+
+extern "C" {
+    pub(crate) fn vc_create(
+        config: *const Config,
+        emit: EventFn,
+        user: *mut c_void,
+        out: *mut *mut RawEndpoint,
+    ) -> c_int;
+    pub(crate) fn vc_destroy(ep: *mut RawEndpoint);
+    pub(crate) fn vc_add_udp(
+        ep: *mut RawEndpoint,
+        bind: *const Addr,
+        shown: *const Addr,
+        bound: *mut Addr,
+    ) -> c_int;
+    pub(crate) fn vc_add_tcp(
+        ep: *mut RawEndpoint,
+        bind: *const Addr,
+        shown: *const Addr,
+        bound: *mut Addr,
+    ) -> c_int;
+    pub(crate) fn vc_poll(ep: *mut RawEndpoint, timeout_ms: u32, woken: *mut u32) -> c_int;
+    pub(crate) fn vc_ring(ep: *mut RawEndpoint, call: u64) -> c_int;
+    pub(crate) fn vc_set_local_sdp(ep: *mut RawEndpoint, call: u64, sdp: Str) -> c_int;
+    pub(crate) fn vc_answer(ep: *mut RawEndpoint, call: u64) -> c_int;
+    pub(crate) fn vc_reject(ep: *mut RawEndpoint, call: u64, status: u32, retry_after: i64) -> c_int;
+    pub(crate) fn vc_hangup(ep: *mut RawEndpoint, call: u64) -> c_int;
+    pub(crate) fn vc_dial(
+        ep: *mut RawEndpoint,
+        uri: Str,
+        from: Str,
+        sdp: Str,
+        route: Str,
+        credentials: *const Credentials,
+        call: *mut u64,
+    ) -> c_int;
+    pub(crate) fn vc_register(
+        ep: *mut RawEndpoint,
+        aor: Str,
+        registrar: Str,
+        credentials: *const Credentials,
+        expires: u32,
+        reg: *mut u64,
+    ) -> c_int;
+    pub(crate) fn vc_unregister(ep: *mut RawEndpoint, reg: u64) -> c_int;
+    pub(crate) fn vc_end_all(ep: *mut RawEndpoint);
+    pub(crate) fn vc_pending(ep: *const RawEndpoint) -> u32;
+    pub(crate) fn vc_calls(ep: *const RawEndpoint) -> u32;
+    pub(crate) fn vc_error_text(status: c_int, buf: *mut u8, size: usize) -> usize;
+}
