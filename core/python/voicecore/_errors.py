@@ -30,7 +30,7 @@ class SignallingError(VoicecoreError):
 
     status: int | None
 
-    def __init__(self, message: str, *, code: str = "sip.stack", status: int | None = None) -> None:
+    def __init__(self, message: str, *, code: str = "sip.pj", status: int | None = None) -> None:
         super().__init__(message, code=code)
         self.status = status
 
