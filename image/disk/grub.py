@@ -15,6 +15,7 @@ MODULES = (
 )  # fmt: skip
 EMBEDDED = """\
 set esp=$root
+export esp
 set prefix=($esp)/grub
 configfile ($esp)/grub/grub.cfg
 echo "voice-edge: no boot script on the ESP; flash the image again"

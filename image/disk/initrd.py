@@ -14,8 +14,8 @@ from image.toolroot import ToolRoot
 
 INIT = Path(__file__).resolve().parent / "initrd" / "init"
 PROGRAMS = ("usr/sbin/dmsetup", "usr/sbin/e2fsck", "usr/sbin/mke2fs")
-MODULES = ("dm_verity", "erofs", "ext4", "overlay", "vfat", "nls_cp437", "nls_ascii", "crc32c_generic", "loop")
-"""Loaded by name, in this order; crc32c_generic before erofs is first used (a soft dependency that busybox does not know)."""
+MODULES = ("crc32c_generic", "dm_verity", "erofs", "ext4", "overlay", "vfat", "nls_cp437", "nls_ascii", "loop")
+"""Loaded by name, in this order: libcrc32c looks for its algorithm when it is loaded, which busybox does not know."""
 DISKS = (
     "virtio_pci", "virtio_blk", "virtio_scsi", "nvme", "ahci", "sd_mod", "xhci_pci", "ehci_pci", "usb_storage", "uas",
     "megaraid_sas", "mpt3sas", "mpi3mr", "aacraid", "smartpqi", "hpsa", "hisi_sas_v3_hw", "vmd", "mmc_block", "sdhci_pci",
