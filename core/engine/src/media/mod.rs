@@ -5,6 +5,7 @@
 pub mod g711;
 pub mod jitter;
 pub mod plc;
+pub mod resample;
 mod types;
 
 pub use crate::transport::RtpSockets;

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From speech probabilities to the start and the end of speech, and the caller's audio between
+//! them. Without I/O: frames, probabilities and times come in as arguments.
+
+use crate::media::jitter::SAMPLE_NS;
+use crate::media::{VadConfig, FRAME};
+
+/// Samples of a window of the network at 8 kHz.
+pub const WINDOW: usize = 256;
+const SAMPLES_PER_MS: u64 = 8;
+
+/// A decision about one window, with sample positions of the caller's audio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Speech began at this sample.
+    Started(u64),
+    /// Speech ended before this sample.
+    Ended(u64),
+}
+
+/// Threshold with hysteresis: speech begins when every window of `speech_start_ms` reaches the
+/// threshold; a pause begins below the release and is only forgotten at the threshold again.
+#[derive(Debug)]
+pub struct Detector {
+    cfg: VadConfig,
+    talking: bool,
+    since: Option<u64>,
+}
+
+impl Detector {
+    /// Not talking yet.
+    pub fn new(cfg: VadConfig) -> Detector {
+        Detector { cfg, talking: false, since: None }
+    }
+
+    /// Whether the caller talks, by the decisions so far.
+    pub fn talking(&self) -> bool {
+        self.talking
+    }
+
+    /// The window that began at sample `start` has this probability.
+    pub fn on_window(&mut self, start: u64, probability: f32) -> Option<Decision> {
+        let high = probability >= self.cfg.threshold;
+        let (continues, least_ms) = if self.talking {
+            let pause = self.since.is_some() || probability < self.cfg.release;
+            (pause && !high, self.cfg.speech_end_ms)
+        } else {
+            (high, self.cfg.speech_start_ms)
+        };
+        if !continues {
+            self.since = None;
+            return None;
+        }
+        let since = *self.since.get_or_insert(start);
+        if start + WINDOW as u64 - since < u64::from(least_ms) * SAMPLES_PER_MS {
+            return None;
+        }
+        self.since = None;
+        self.talking = !self.talking;
+        Some(if self.talking { Decision::Started(since) } else { Decision::Ended(since) })
+    }
+}
+
+/// One call's caller: cuts windows, remembers audio for the pre-roll, knows when samples arrived.
+#[derive(Debug)]
+pub struct Ear {
+    detector: Detector,
+    preroll: u64,
+    /// Samples heard so far; sample positions count from 0.
+    heard: u64,
+    audio: Box<[i16]>,
+    /// Arrival of the first sample of each of the last frames.
+    stamps: Box<[u64]>,
+    window: [f32; WINDOW],
+    filled: usize,
+    /// Samples before this were handed over.
+    handed: u64,
+}
+
+impl Ear {
+    /// Nothing heard yet.
+    pub fn new(cfg: VadConfig, preroll_ms: u32) -> Ear {
+        let back_ms = preroll_ms + cfg.speech_start_ms + 4 * 32;
+        let audio = (back_ms as usize * SAMPLES_PER_MS as usize).next_power_of_two();
+        let frames = (cfg.speech_end_ms.max(back_ms) / 20 + 16) as usize;
+        Ear {
+            detector: Detector::new(cfg),
+            preroll: u64::from(preroll_ms) * SAMPLES_PER_MS,
+            heard: 0,
+            audio: vec![0; audio].into_boxed_slice(),
+            stamps: vec![0; frames.next_power_of_two()].into_boxed_slice(),
+            window: [0.0; WINDOW],
+            filled: 0,
+            handed: 0,
+        }
+    }
+
+    /// Takes a frame whose first sample arrived at `at_ns`. Gives a window when one is full; its
+    /// probability goes to [`Ear::decide`].
+    pub fn hear(&mut self, frame: &[i16; FRAME], at_ns: u64) -> Option<&[f32; WINDOW]> {
+        let slot = (self.heard / FRAME as u64) as usize & (self.stamps.len() - 1);
+        if let Some(s) = self.stamps.get_mut(slot) {
+            *s = at_ns;
+        }
+        let mask = self.audio.len() - 1;
+        for (i, sample) in frame.iter().enumerate() {
+            if let Some(a) = self.audio.get_mut((self.heard as usize + i) & mask) {
+                *a = *sample;
+            }
+        }
+        self.heard += FRAME as u64;
+        // A window nobody decided upon is given up.
+        if self.filled >= WINDOW {
+            self.filled = 0;
+        }
+        let fits = (WINDOW - self.filled).min(FRAME);
+        self.fill(frame.get(..fits).unwrap_or(&[]));
+        if self.filled < WINDOW {
+            return None;
+        }
+        Some(&self.window)
+    }
+
+    fn fill(&mut self, samples: &[i16]) {
+        for s in samples {
+            if let Some(w) = self.window.get_mut(self.filled) {
+                *w = f32::from(*s) / 32768.0;
+                self.filled += 1;
+            }
+        }
+    }
+
+    /// The full window has this probability.
+    pub fn decide(&mut self, probability: f32) -> Option<Decision> {
+        let end = self.windows_end();
+        let decision = self.detector.on_window(end - WINDOW as u64, probability);
+        // What the window did not take of the last frame begins the next one.
+        let rest = (self.heard - end) as usize;
+        self.filled = 0;
+        let mask = self.audio.len() - 1;
+        for i in 0..rest {
+            let s = self.audio.get((end as usize + i) & mask).copied().unwrap_or(0);
+            self.fill(&[s]);
+        }
+        if let Some(Decision::Started(at)) = decision {
+            self.handed = at.saturating_sub(self.preroll).max(self.handed);
+        }
+        decision
+    }
+
+    fn windows_end(&self) -> u64 {
+        self.heard / WINDOW as u64 * WINDOW as u64
+    }
+
+    /// Audio to hand over now: `(arrival of its first sample, first sample, samples)`. Call once a
+    /// frame; `None` unless the caller talks.
+    pub fn audio(&mut self, ended_now: bool) -> Option<(u64, u64, usize)> {
+        if !self.detector.talking() && !ended_now {
+            return None;
+        }
+        let oldest = self.heard.saturating_sub(self.audio.len() as u64);
+        let from = self.handed.max(oldest);
+        self.handed = self.heard;
+        let len = (self.heard - from) as usize;
+        (len > 0).then(|| (self.at_ns(from), from, len))
+    }
+
+    /// Samples `from..from + len` as they lie in the ring: one or two pieces.
+    pub fn pieces(&self, from: u64, len: usize) -> (&[i16], &[i16]) {
+        let start = from as usize & (self.audio.len() - 1);
+        let first = len.min(self.audio.len() - start);
+        let a = self.audio.get(start..start + first).unwrap_or(&[]);
+        let b = self.audio.get(..len - first).unwrap_or(&[]);
+        (a, b)
+    }
+
+    /// When a sample arrived.
+    pub fn at_ns(&self, sample: u64) -> u64 {
+        let frame = (sample / FRAME as u64).min((self.heard / FRAME as u64).saturating_sub(1));
+        let stamp = self.stamps.get(frame as usize & (self.stamps.len() - 1)).copied();
+        stamp.unwrap_or(0) + (sample - frame * FRAME as u64) * SAMPLE_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CFG: VadConfig =
+        VadConfig { threshold: 0.5, release: 0.35, speech_start_ms: 64, speech_end_ms: 600 };
+
+    fn run(cfg: VadConfig, probabilities: &[f32]) -> Vec<(usize, Decision)> {
+        let mut d = Detector::new(cfg);
+        probabilities
+            .iter()
+            .enumerate()
+            .filter_map(|(i, p)| d.on_window((i * WINDOW) as u64, *p).map(|d| (i, d)))
+            .collect()
+    }
+
+    #[test]
+    fn speech_starts_at_its_first_window_and_ends_where_the_pause_began() {
+        let mut p = vec![0.1; 10];
+        p.extend([0.9; 20]);
+        p.extend([0.1; 40]);
+        // 64 ms are two windows; 600 ms are 18.75, so the 19th decides.
+        assert_eq!(
+            run(CFG, &p),
+            [(11, Decision::Started(10 * 256)), (30 + 18, Decision::Ended(30 * 256))]
+        );
+    }
+
+    #[test]
+    fn a_click_is_no_speech() {
+        assert_eq!(run(CFG, &[0.1, 0.9, 0.4, 0.9, 0.1, 0.9, 0.1]), []);
+    }
+
+    #[test]
+    fn between_release_and_threshold_nothing_changes() {
+        let mut p = vec![0.9; 5];
+        p.extend([0.4; 100]);
+        assert_eq!(run(CFG, &p), [(1, Decision::Started(0))]);
+        // A pause that has begun is not ended by them either.
+        p.push(0.2);
+        p.extend([0.4; 18]);
+        assert_eq!(run(CFG, &p).last(), Some(&(105 + 18, Decision::Ended(105 * 256))));
+    }
+
+    #[test]
+    fn a_word_within_the_pause_starts_it_anew() {
+        let mut p = vec![0.9; 5];
+        p.extend([0.1; 18]);
+        p.push(0.9);
+        p.extend([0.1; 19]);
+        assert_eq!(run(CFG, &p)[1..], [(42, Decision::Ended(24 * 256))]);
+    }
+
+    #[test]
+    fn no_start_time_means_the_first_window_counts() {
+        let cfg = VadConfig { speech_start_ms: 0, ..CFG };
+        assert_eq!(run(cfg, &[0.1, 0.9]), [(1, Decision::Started(256))]);
+    }
+
+    /// Frames numbered by their samples, so that every sample handed over can be told.
+    fn frame(n: u64) -> [i16; FRAME] {
+        let mut f = [0; FRAME];
+        for (i, s) in f.iter_mut().enumerate() {
+            *s = (n * FRAME as u64 + i as u64) as i16;
+        }
+        f
+    }
+
+    #[test]
+    fn windows_are_contiguous_and_audio_has_the_preroll_once() {
+        let mut ear = Ear::new(CFG, 300);
+        let mut next_window = 0i16;
+        let mut audio = Vec::new();
+        let mut first_at = None;
+        let mut decisions = Vec::new();
+        for n in 0..150u64 {
+            let at_ns = 1_000_000_000 + n * 20_000_000;
+            let mut ended = false;
+            if let Some(w) = ear.hear(&frame(n), at_ns) {
+                for s in w {
+                    assert_eq!((s * 32768.0) as i16, next_window);
+                    next_window = next_window.wrapping_add(1);
+                }
+                let start = u64::from(next_window as u16) - WINDOW as u64;
+                let p = if (4000..9000).contains(&start) { 0.9 } else { 0.05 };
+                if let Some(d) = ear.decide(p) {
+                    decisions.push((d, n));
+                    if let Decision::Ended(at) = d {
+                        assert_eq!(ear.at_ns(at), 1_000_000_000 + at * SAMPLE_NS);
+                        ended = true;
+                    }
+                }
+            }
+            if let Some((at, from, len)) = ear.audio(ended) {
+                first_at.get_or_insert((at, from));
+                let (a, b) = ear.pieces(from, len);
+                audio.extend_from_slice(a);
+                audio.extend_from_slice(b);
+            }
+        }
+        assert_eq!(decisions[0].0, Decision::Started(4096));
+        assert_eq!(decisions[1].0, Decision::Ended(9216));
+        let from = 4096 - 2400;
+        assert_eq!(first_at, Some((1_000_000_000 + from * SAMPLE_NS, from)));
+        let want: Vec<i16> = (from..(decisions[1].1 + 1) * 160).map(|s| s as i16).collect();
+        assert_eq!(audio, want);
+    }
+}
