@@ -26,7 +26,7 @@ static void refuse_type(pjsip_rx_data *rdata)
 }
 
 /* Prints the bare URI; 0 when it does not fit or is of a scheme that cannot be a party of a call. */
-static int print_uri(pj_pool_t *pool, const pjsip_uri *uri, vc_str *out)
+static int print_uri(pj_pool_t *pool, pjsip_uri_context_e context, const pjsip_uri *uri, vc_str *out)
 {
     const pjsip_uri *bare;
     char *buf;
@@ -40,7 +40,7 @@ static int print_uri(pj_pool_t *pool, const pjsip_uri *uri, vc_str *out)
         return 0;
     }
     buf = pj_pool_alloc(pool, VC_URI_MAX);
-    len = pjsip_uri_print(PJSIP_URI_IN_FROMTO_HDR, bare, buf, VC_URI_MAX);
+    len = pjsip_uri_print(context, bare, buf, VC_URI_MAX);
     *out = (vc_str){buf, len > 0 ? (size_t)len : 0};
     return len > 0;
 }
@@ -125,9 +125,9 @@ void vc_incoming(pjsip_rx_data *rdata)
         refuse_full(rdata);
         return;
     }
-    if (!print_uri(pool, rdata->msg_info.from->uri, &event.text[1]) ||
-        !print_uri(pool, rdata->msg_info.to->uri, &event.text[2]) ||
-        !print_uri(pool, rdata->msg_info.msg->line.req.uri, &event.text[3])) {
+    if (!print_uri(pool, PJSIP_URI_IN_FROMTO_HDR, rdata->msg_info.from->uri, &event.text[1]) ||
+        !print_uri(pool, PJSIP_URI_IN_FROMTO_HDR, rdata->msg_info.to->uri, &event.text[2]) ||
+        !print_uri(pool, PJSIP_URI_IN_REQ_URI, rdata->msg_info.msg->line.req.uri, &event.text[3])) {
         vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "From, To or Request-URI is no usable URI", NULL);
         return;
     }
