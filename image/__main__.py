@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Image tooling: ``just image``, ``image-repro``, ``image-lock`` and ``image-verify`` call this."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from image import outputs, repro, system, toolroot
+from image.arch import ARCHES, Arch
+from image.debian import lock, provider
+from image.debian.fetch import PackagesGone
+from image.disk import build
+from image.run import BuildError, run
+from image.toolroot import ToolRoot
+from tools.apt import AptError
+from tools.cache import ROOT, say
+
+OUT = ROOT / "out" / "image"
+
+
+def main() -> int:
+    """Run one verb; build errors are one readable text, not a traceback."""
+    parser = argparse.ArgumentParser(prog="python3 -m image")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verb = verbs.add_parser("build", help="build the disk image")
+    verb.add_argument("provider", choices=["debian"])
+    verb.add_argument("arch", choices=sorted(ARCHES))
+    verb.add_argument("--relock-if-gone", action="store_true", help="make a new lock when locked packages are gone")
+    verb = verbs.add_parser("repro", help="build twice and compare bit by bit")
+    verb.add_argument("arch", choices=sorted(ARCHES))
+    verbs.add_parser("lock", help="lock the newest packages of the suites")
+    arguments = parser.parse_args()
+    try:
+        match arguments.verb:
+            case "build":
+                build_image(ARCHES[arguments.arch], relock=arguments.relock_if_gone)
+            case "repro":
+                return repro.prove(ARCHES[arguments.arch])
+            case "lock":
+                print("\n".join(lock.relock_all()) or "nothing changed")
+    except (BuildError, lock.LockError, PackagesGone, AptError) as error:
+        print(f"image: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def build_image(arch: Arch, *, relock: bool) -> None:
+    """Build for ``arch`` into out/image/."""
+    started = time.monotonic()
+    tools = toolroot.get(ROOT / "out" / "build" / f"image-{arch.name}")
+    try:
+        disk = make(arch, tools, cached=True)
+    except PackagesGone as error:
+        if not relock:
+            raise
+        say(str(error))
+        say("made a new lock; what changed:\n" + "\n".join(lock.relock_all()))
+        disk = make(arch, tools, cached=True)
+    made = outputs.write(disk, f"voice-edge-{arch.name}", OUT, tools)
+    say(f"image for {arch.name} made in {time.monotonic() - started:.0f} s")
+    for path in made:
+        print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+def make(arch: Arch, tools: ToolRoot, *, cached: bool) -> Path:
+    """Build the raw disk in the tools' work folder and return its path."""
+    epoch = commit_time()
+    with timed("packages to root tree"):
+        parts = provider.parts(arch, tools, epoch=epoch, cached=cached)
+    with timed("overlay and agent"):
+        system.finish(parts.root, bundle(arch), system.Release(version(), arch.name, "debian"), epoch=epoch)
+    with timed("slot images and disk"):
+        return build.build_disk(parts, arch, version(), tools, epoch=epoch)
+
+
+def bundle(arch: Arch) -> Path | None:
+    """The agent's frozen bundle for ``arch``, which `just bundle` made."""
+    path = ROOT / "out" / "bundle" / arch.name / "voice-edge"
+    if not path.is_dir():
+        raise BuildError(f"no agent bundle at {path.relative_to(ROOT)}; make it with `just bundle {arch.name}`")
+    return path
+
+
+def commit_time() -> int:
+    """Time of the commit that is built (Unix seconds): no file of the image is newer."""
+    return int(run(["git", "-C", ROOT, "log", "-1", "--format=%ct"]).strip())
+
+
+def version() -> str:
+    """The release's version, Cargo.toml's."""
+    for line in (ROOT / "Cargo.toml").read_text().splitlines():
+        if line.startswith("version = "):
+            return line.split('"')[1]
+    raise BuildError("Cargo.toml names no version")
+
+
+class timed:
+    """Says how long a step took."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        self.started = time.monotonic()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            say(f"  {self.what}: {time.monotonic() - self.started:.0f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
