@@ -207,7 +207,7 @@ static vc_listener *listener_add(vc_endpoint *ep, pj_bool_t tcp, const vc_addr *
     return listener;
 }
 
-/* Address to publish, as PJSIP wants it; port 0 makes it take the bound one. */
+/* Address to publish, as PJSIP wants it. With port 0 the bound one is meant. */
 static pjsip_host_port *published(const vc_addr *shown, char *buf, int size, pjsip_host_port *out)
 {
     pj_sockaddr address;
@@ -238,6 +238,9 @@ int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_ad
     status = pjsip_udp_transport_start2(ep->sip, &config, &transport);
     if (status != PJ_SUCCESS) {
         return status;
+    }
+    if (transport->local_name.port == 0) {
+        transport->local_name.port = pj_sockaddr_get_port(&transport->local_addr);
     }
     listener = listener_add(ep, PJ_FALSE, shown);
     listener->bound = transport->local_addr;

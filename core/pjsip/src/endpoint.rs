@@ -106,7 +106,6 @@ impl Endpoint {
 
     fn add(&mut self, open: OpenFn, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
         let address = addr_to_c(bind);
-        // Port 0 would be published as the default port: PJSIP takes the bound one only where it picks the name itself.
         let shown = public.map_or_else(ffi::Addr::default, |ip| addr_to_c(SocketAddr::new(ip, bind.port())));
         let mut bound = ffi::Addr::default();
         // SAFETY: raw is live until Drop; the addresses live over the call.
