@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::EngineConfig;
-use crate::error::EngineError;
+use crate::error::{EngineError, SignallingError};
 use crate::events::{Batch, MediaEvent};
 use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
 use crate::signalling::{
@@ -256,41 +256,44 @@ impl Engine {
         }
     }
 
-    /// 180 Ringing.
+    /// 180 Ringing. Like all commands about a call that has ended or ends with its engine, it does nothing then.
     ///
     /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
+    /// `engine.busy`.
     pub fn ring(&self, call: u64) -> Result<(), EngineError> {
-        self.command(Command::Ring(call))
+        self.about_call(Command::Ring(call))
     }
 
     /// 200 OK. Outcome: `Confirmed`, or `Failed`, or `Ended`.
     ///
     /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
+    /// `call.gone` when the engine does not run, `engine.busy`.
     pub fn answer(&self, call: u64) -> Result<(), EngineError> {
-        self.command(Command::Answer(call))
+        match self.command(Command::Answer(call)) {
+            Err(EngineError::NotRunning) => Err(SignallingError::CallGone(call).into()),
+            other => other,
+        }
     }
 
     /// Refuses with a status of 400 to 699.
     ///
     /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
+    /// `engine.busy`.
     pub fn reject(
         &self,
         call: u64,
         status: u16,
         retry_after: Option<u32>,
     ) -> Result<(), EngineError> {
-        self.command(Command::Reject { call, status, retry_after })
+        self.about_call(Command::Reject { call, status, retry_after })
     }
 
     /// Ends a call. A call that has ended is ignored.
     ///
     /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
+    /// `engine.busy`.
     pub fn hangup(&self, call: u64) -> Result<(), EngineError> {
-        self.command(Command::Hangup(call))
+        self.about_call(Command::Hangup(call))
     }
 
     /// Places a call; returns its id at once. Outcome: `Progress`, `Confirmed`, or `Failed` and `Ended`.
@@ -340,10 +343,11 @@ impl Engine {
     /// See [`MediaEngine::play`]. Resamples in the calling thread.
     ///
     /// # Errors
-    /// `media.playout_full`, `media.bad_rate`, `call.gone`, [`EngineError::NotRunning`].
+    /// `media.playout_full`, `media.bad_rate`, `call.gone`.
     pub fn play(&self, call: u64, pcm: &[u8], rate: u32, turn: u64) -> Result<(), EngineError> {
-        let tenant = self.tenant()?;
-        tenant.with_media(|m| m.play(call, pcm, rate, turn)).ok_or(EngineError::NotRunning)??;
+        let gone = || SignallingError::CallGone(call);
+        let tenant = self.tenant().map_err(|_| gone())?;
+        tenant.with_media(|m| m.play(call, pcm, rate, turn)).ok_or_else(gone)??;
         Ok(())
     }
 
@@ -399,6 +403,13 @@ impl Engine {
 
     fn command(&self, command: Command) -> Result<(), EngineError> {
         self.with_running(|_, sip| Ok(sip.send(command)?))
+    }
+
+    fn about_call(&self, command: Command) -> Result<(), EngineError> {
+        match self.command(command) {
+            Err(EngineError::NotRunning) => Ok(()),
+            other => other,
+        }
     }
 
     fn tenant(&self) -> Result<Arc<Tenant>, EngineError> {

@@ -179,7 +179,10 @@ class Engine:
             _log.exception("drain failed; the events of this batch are lost")
             return
         for call_id, event in events:
-            self._dispatch(call_id, event)
+            try:
+                self._dispatch(call_id, event)
+            except Exception:
+                _log.exception("call %d: handling %s failed", call_id, type(event).__name__)
 
     def _dispatch(self, call_id: int, event: _core._Event) -> None:
         call = self._calls.get(call_id)

@@ -307,14 +307,17 @@ impl Sip {
     }
 }
 
-/// The engine a request was sent to.
+/// The engine a request was sent to, told by the port it names; the oldest one when it names none of ours.
 fn owner<'a>(tenants: &'a HashMap<u64, Attached>, request_uri: &str) -> Option<&'a Attached> {
     let mut all = tenants.values();
     match (all.next(), all.next()) {
         (only, None) => only,
         _ => {
             let port = port_of(request_uri);
-            tenants.values().find(|a| a.address.port() == port)
+            tenants
+                .values()
+                .find(|a| a.address.port() == port)
+                .or_else(|| tenants.values().min_by_key(|a| a.tenant.id))
         }
     }
 }
