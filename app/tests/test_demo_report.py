@@ -63,7 +63,7 @@ def agent_turn(
         "first_token_ns": int((start - 0.2) * S),
         "first_audio_ns": int((start - 0.1) * S),
         "first_sample_ns": int(start * S),
-        "cut_ns": None,
+        "cut_ns": int(110.12 * S) if interrupted else None,
         "heard_until_ns": int((start + 2) * S),
         "samples": 16000,
         "interrupted": interrupted,
@@ -104,7 +104,7 @@ def test_a_good_call() -> None:
         "first_audio": 1.0,
         "first_sample": 1.1,
     }
-    assert second["silence_s"] == 0.15
+    assert (second["silence_s"], second["cut_s"]) == (0.15, 0.12)
     errors = result["word_errors"]
     assert errors["recogniser"] == {"rate": 0.25, "errors": 1, "words": 4}
     assert errors["recording_caller"]["errors"] == 0

@@ -67,9 +67,6 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         if error.status < 400:
             raise
         return ApiError(error.status, error.reason).response()
-    except (ConnectionResetError, BrokenPipeError):
-        # The client went away (a cancelled reply): nobody is left to answer.
-        raise
     except Exception:
         log.exception("unexpected failure on %s", request.path)
         return ApiError(500, "internal error; see the server's log", kind="server_error").response()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import re
@@ -136,13 +137,15 @@ async def _stream(
         event = {**head, "object": "chat.completion.chunk", "choices": [choice]}
         await response.write(f"data: {json.dumps(event)}\n\n".encode())
 
-    await send({"role": "assistant", "content": ""})
-    async for piece in _paced(reply, pieces):
-        await send({"content": piece})
-    await send({}, finish)
-    if usage is not None:
-        last = {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
-        await response.write(f"data: {json.dumps(last)}\n\n".encode())
-    await response.write(b"data: [DONE]\n\n")
-    await response.write_eof()
+    # A write fails once the client has gone: the rest is not wanted.
+    with contextlib.suppress(ConnectionResetError):
+        await send({"role": "assistant", "content": ""})
+        async for piece in _paced(reply, pieces):
+            await send({"content": piece})
+        await send({}, finish)
+        if usage is not None:
+            last = {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
+            await response.write(f"data: {json.dumps(last)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
+        await response.write_eof()
     return response

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -106,10 +107,11 @@ class SpeechHandler:
         )
         await response.prepare(request)
         # A write fails once the client has gone (barge-in); the sentences left are not spoken.
-        while (piece := await self._next(pieces)) is not None:
-            for start in range(0, len(piece), _WRITE):
-                await response.write(piece[start : start + _WRITE])
-        await response.write_eof()
+        with contextlib.suppress(ConnectionResetError):
+            while (piece := await self._next(pieces)) is not None:
+                for start in range(0, len(piece), _WRITE):
+                    await response.write(piece[start : start + _WRITE])
+            await response.write_eof()
         return response
 
     async def _next(self, pieces: Iterator[bytes]) -> bytes | None:

@@ -109,6 +109,8 @@ async def _talk(
     for line in lines:
         if line.interrupts:
             await asyncio.sleep(_INTERRUPT_AFTER_S)
+            # Not into a pause between two words: then nothing could be heard to stop.
+            await caller.hear_speech(time.monotonic_ns(), _LONGEST_REPLY_S)
         else:
             await caller.hear_silence(_QUIET_S, _LONGEST_REPLY_S)
             await asyncio.sleep(_THINK_S)

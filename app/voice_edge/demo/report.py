@@ -83,7 +83,15 @@ def _turn(number: int, spoken: Spoken, entries: Sequence[dict[str, Any]]) -> dic
         "stages_s": _stages(spoken, [entries[index] for index in mine], first),
         "interrupts": spoken.line.interrupts,
         "silence_s": _rounded(spoken.silence_s),
+        "cut_s": _cut(spoken, entries) if spoken.line.interrupts else None,
     }
+
+
+def _cut(spoken: Spoken, entries: Sequence[dict[str, Any]]) -> float | None:
+    """Seconds from the caller's onset to the agent's decision to fall silent, by its own clock."""
+    cuts = [entry["cut_ns"] for entry in entries if entry.get("cut_ns") is not None]
+    later = [cut for cut in cuts if cut >= spoken.first_speech_ns]
+    return _rounded((min(later) - spoken.first_speech_ns) / 1e9) if later else None
 
 
 def _stages(

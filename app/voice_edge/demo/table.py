@@ -84,6 +84,8 @@ def _barge_in(turns: Sequence[dict[str, Any]]) -> list[str]:
             f" {turn['silence_s'] * 1000:.0f} ms after the caller's first sound"
             f" ({verdict} the aim of {BARGE_IN_AIM_S * 1000:.0f} ms)"
         )
+        if turn["cut_s"] is not None:
+            out.append(f"  (it decided to stop after {turn['cut_s'] * 1000:.0f} ms)")
     return out
 
 
