@@ -40,7 +40,10 @@ REGISTRIES = tuple(
 LOCKS = {"Cargo.lock"}
 FORBIDDEN = (
     ("a package registry's host", re.compile(r"\b(?:" + "|".join(REGISTRIES) + r")\b")),
-    ("a path of one machine", re.compile(r"(?<![\w.~/-])/(?:work|root|home/\w+|opt/wheels)/\S")),
+    (
+        "a path of one machine",
+        re.compile(r"(?<![\w.~/-])/(?:work/(?:main|plan|shared|\.)|root/|home/\w+/|opt/wheels)"),
+    ),
 )
 
 
