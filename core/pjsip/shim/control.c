@@ -167,8 +167,7 @@ static int parse_target(pj_pool_t *pool, vc_str text, target *out)
     if (uri == NULL || !PJSIP_URI_SCHEME_IS_SIP(uri)) {
         return VC_EURI;
     }
-    /* The parser writes into its text: keep one that is whole. */
-    pj_strdup_with_null(pool, &out->uri, &in);
+    out->uri = vc_name_addr(pool, text);
     out->parsed = (pjsip_sip_uri *)pjsip_uri_get_uri(uri);
     out->tcp = pj_stricmp2(&out->parsed->transport_param, "tcp") == 0;
     return 0;
@@ -220,7 +219,7 @@ int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str ro
     pj_pool_t *pool;
     target to, via;
     const target *hop = &to;
-    pj_str_t contact, local = vc_pj(from);
+    pj_str_t contact, local;
     pjsip_dialog *dialog = NULL;
     pjsip_inv_session *inv = NULL;
     pjmedia_sdp_session *sdp;
@@ -241,9 +240,7 @@ int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str ro
         status = vc_contact(pool, hop->tcp, &hop->parsed->host, af_of(&hop->parsed->host), NULL, &contact);
     }
     if (status == 0) {
-        if (local.slen == 0) {
-            local = contact;
-        }
+        local = from.len ? vc_name_addr(pool, from) : contact;
         if (pjsip_dlg_create_uac(pjsip_ua_instance(), &local, &contact, &to.uri, NULL, &dialog) != PJ_SUCCESS) {
             status = VC_EURI;
         }

@@ -53,6 +53,17 @@ uint64_t vc_next_id(void)
     return ++last;
 }
 
+/* <URI>: without brackets parameters of the URI would become the header's (RFC 3261 20.10). */
+pj_str_t vc_name_addr(pj_pool_t *pool, vc_str uri)
+{
+    pj_str_t out = {pj_pool_alloc(pool, uri.len + 3), (pj_ssize_t)uri.len + 2};
+    out.ptr[0] = '<';
+    pj_memcpy(out.ptr + 1, uri.ptr, uri.len);
+    out.ptr[uri.len + 1] = '>';
+    out.ptr[uri.len + 2] = '\0';
+    return out;
+}
+
 void vc_addr_from(const pj_sockaddr *in, vc_addr *out)
 {
     pj_bzero(out, sizeof(*out));

@@ -105,7 +105,7 @@ static int regc_init(vc_endpoint *ep, vc_reg *reg, vc_str aor, vc_str registrar,
                      uint32_t expires)
 {
     pj_pool_t *pool = pjsip_regc_get_pool(reg->regc);
-    pj_str_t contact, user, server, party, in = vc_pj(registrar), who = vc_pj(aor);
+    pj_str_t contact, user, server, party, in = vc_pj(registrar);
     pjsip_cred_info info;
     pjsip_sip_uri *host;
     pjsip_uri *uri;
@@ -123,7 +123,7 @@ static int regc_init(vc_endpoint *ep, vc_reg *reg, vc_str aor, vc_str registrar,
         return status;
     }
     pj_strdup_with_null(pool, &server, &in);
-    pj_strdup_with_null(pool, &party, &who);
+    party = vc_name_addr(pool, aor);
     if (pjsip_regc_init(reg->regc, &server, &party, &party, 1, &contact, expires) != PJ_SUCCESS) {
         return VC_EURI;
     }

@@ -32,7 +32,7 @@ pub struct Stage {
     pub sip: SocketAddr,
     pub peer: UdpSocket,
     pub events: Vec<SipEvent>,
-    _turn: MutexGuard<'static, ()>,
+    pub _turn: MutexGuard<'static, ()>,
 }
 
 impl Stage {
