@@ -93,7 +93,7 @@ def cpu_seconds(pid: int) -> float:
 
 def run(directory: Path, calls: int, seconds: int, mode: str) -> Load:
     """One run; the calls are all up together for `seconds`."""
-    core = LocalCore(directory, max_calls=calls + 10, media_ports=2 * calls + 20)
+    core = LocalCore(directory, max_calls=calls + 10)
     rate = 25
     whole = seconds + -(-calls // rate)  # the first call waits for the last
     expand = {"file": str(write_tone(directory))} if mode == "stream" else None

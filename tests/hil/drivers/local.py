@@ -32,12 +32,12 @@ class LocalCore:
         *,
         notes: Sequence[float] = (500, 700, 1200),
         codecs: str = "PCMA,PCMU",
-        max_calls: int = 200,
+        max_calls: int = 40,
         media_timeout_s: float = 30.0,
         record: Path | None = None,
-        media_ports: int = 64,
         name: str = "core",
     ) -> None:
+        media_ports = 2 * max_calls + 10
         low = free_block(media_ports)
         self.media_ports = range(low, low + media_ports)
         args = [sys.executable, "-m", "hil.drivers.core_process", "--control"]
@@ -51,7 +51,11 @@ class LocalCore:
         self.process = Process(name, args, directory, env=python_environment(), stdin=True)
         self._read = 0
         self._events: list[Event] = []
-        ready = self.wait_event("ready", 20)
+        try:
+            ready = self.wait_event("ready", 20)
+        except BaseException:
+            self.process.stop(0.1)
+            raise
         self.sip: Address = ("127.0.0.1", int(ready["port"]))
 
     def alive(self) -> bool:
