@@ -137,7 +137,7 @@ impl EngineConfig {
             ));
         }
         // A call needs an even port for RTP and the odd one above it for RTCP (RFC 3550 section 11).
-        let pairs = (usize::from(last) + 1) / 2 - (usize::from(first) + 1) / 2;
+        let pairs = usize::from(last).div_ceil(2) - usize::from(first).div_ceil(2);
         if pairs < self.max_calls {
             return Err(bad(
                 "rtp_ports",

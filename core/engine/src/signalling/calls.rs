@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pjsip_sys::{CallId, Credentials, DialRequest, Endpoint, MediaDescription, SipError};
+use pjsip_sys::{
+    redact_text, CallId, Credentials, DialRequest, Endpoint, MediaDescription, SipError,
+};
 
 use super::queue::{LogLevel, SignalEvent};
 use super::sdp::{describe, LocalMedia};
@@ -170,7 +172,7 @@ impl Calls {
         let left: Vec<CallId> =
             self.by_id.values().filter(|c| c.tenant.id == tenant).map(|c| c.sip).collect();
         for sip in left {
-            self.ended(sip, 408, "engine stopped".to_owned(), false);
+            self.ended(sip, 408, "engine stopped", false);
         }
     }
 
@@ -193,10 +195,12 @@ impl Calls {
         }
     }
 
-    pub(super) fn ended(&mut self, sip: CallId, status: u16, reason: String, by_remote: bool) {
+    pub(super) fn ended(&mut self, sip: CallId, status: u16, reason: &str, by_remote: bool) {
         let Some(id) = self.by_sip.remove(&sip) else { return };
         let Some(call) = self.by_id.remove(&id) else { return };
         call.tenant.calls_active.fetch_sub(1, Ordering::Relaxed);
+        // The peer's words: applications log them.
+        let reason = redact_text(reason);
         // In this order: when the media thread's last event is fetched, this one is there already.
         call.tenant.tell(SignalEvent::Ended {
             call: id,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pjsip_sys::{
-    Codec, Credentials, Endpoint, EndpointConfig, RegId, Registration, SipEvent, Waker,
+    redact_text, Codec, Credentials, Endpoint, EndpointConfig, RegId, Registration, SipEvent, Waker,
 };
 
 use super::calls::Calls;
@@ -255,10 +255,10 @@ impl Sip {
             SipEvent::Media { call, media } => self.calls.media(call, &media),
             SipEvent::Confirmed { call } => self.calls.confirmed(call),
             SipEvent::Ended { call, status, reason, by_remote } => {
-                self.calls.ended(call, status, reason, by_remote);
+                self.calls.ended(call, status, &reason, by_remote);
             }
             SipEvent::Registration { reg, status, reason, expires_s } => {
-                self.on_registration(reg, status, reason, expires_s);
+                self.on_registration(reg, status, &reason, expires_s);
             }
             SipEvent::Rejected { source, status, why } => {
                 self.log_all(
@@ -282,8 +282,9 @@ impl Sip {
         }
     }
 
-    fn on_registration(&mut self, reg: RegId, status: u16, reason: String, expires_s: u32) {
+    fn on_registration(&mut self, reg: RegId, status: u16, reason: &str, expires_s: u32) {
         let Some((&id, binding)) = self.bindings.iter().find(|(_, b)| b.sip == reg) else { return };
+        let reason = redact_text(reason);
         let level = if status >= 300 { LogLevel::Warning } else { LogLevel::Info };
         binding
             .tenant
