@@ -52,6 +52,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
     fn relu(self, vector: __m256) -> __m256 {
         // SAFETY: `self` proves AVX2. The second operand is the result where the first is NaN.
         unsafe { _mm256_max_ps(vector, _mm256_setzero_ps()) }

@@ -48,6 +48,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` proves AVX-512F.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
     fn relu(self, vector: __m512) -> __m512 {
         // SAFETY: `self` proves AVX-512F. The second operand is the result where the first is NaN.
         unsafe { _mm512_max_ps(vector, _mm512_setzero_ps()) }

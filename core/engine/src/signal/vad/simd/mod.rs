@@ -38,6 +38,9 @@ pub trait Simd: Copy {
     /// a * b + c in each lane, rounded once.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
 
+    /// a + b in each lane.
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
     /// [`super::activation::relu`] in each lane.
     fn relu(self, vector: Self::Vector) -> Self::Vector;
 }

@@ -43,6 +43,12 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: `self` proves NEON.
+        unsafe { vaddq_f32(a, b) }
+    }
+
+    #[inline(always)]
     fn relu(self, vector: float32x4_t) -> float32x4_t {
         // SAFETY: `self` proves NEON. FMAX would hand on NaN where the x86 maximum gives 0.
         unsafe {

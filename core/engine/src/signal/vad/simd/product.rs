@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Matrix times activations, in the two ways a vector can be laid over them.
 //!
-//! Both give each output one chain of fused multiply-adds over the columns in order, so the bits
-//! of a result depend neither on the vector width nor on which of the two ways was taken.
+//! Both give each output one chain of fused multiply-adds over the columns in order, for each
+//! [`BLOCK`] of columns, and add up the blocks in order. So the bits of a result depend neither on
+//! the vector width nor on which of the two ways was taken.
 
 use std::ops::Range;
 
 use super::Simd;
 use crate::signal::vad::network::{Panels, PANEL};
+
+/// Columns in one chain. A chain's rounding errors grow with its sum; one chain over all columns
+/// put probabilities at 16 kHz up to 9e-5 off the stock model, blocks of 128 up to 1e-5.
+const BLOCK: usize = 128;
 
 /// How many calls run at once, and how their products are formed. Activations are `[row][call]`.
 pub trait Product: Copy {
@@ -45,20 +50,27 @@ impl<S: Simd, const ROWS: usize, const VECTORS: usize> Product for CallsInLanes<
             for (sum, &bias) in sums.iter_mut().zip(&matrix.bias()[row..row + ROWS]) {
                 *sum = [simd.splat(bias); VECTORS];
             }
-            for col in 0..depth {
-                let mut inputs = [simd.splat(0.0); VECTORS];
-                for (v, input) in inputs.iter_mut().enumerate() {
-                    // SAFETY: x has depth * CALLS values, asserted above; col < depth and
-                    // (v + 1) * LANES <= CALLS.
-                    *input = unsafe { simd.load(x.as_ptr().add(col * Self::CALLS + v * S::LANES)) };
-                }
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: weights starts at row % PANEL of depth * PANEL values; ROWS divides
-                    // PANEL, so row % PANEL + r < PANEL.
-                    let weight = simd.splat(unsafe { *weights.as_ptr().add(col * PANEL + r) });
-                    for (sum, &input) in sum.iter_mut().zip(&inputs) {
-                        *sum = simd.mul_add(input, weight, *sum);
+            for block in (0..depth).step_by(BLOCK) {
+                let mut chains = [[simd.splat(0.0); VECTORS]; ROWS];
+                for col in block..depth.min(block + BLOCK) {
+                    let mut inputs = [simd.splat(0.0); VECTORS];
+                    for (v, input) in inputs.iter_mut().enumerate() {
+                        let at = col * Self::CALLS + v * S::LANES;
+                        // SAFETY: x has depth * CALLS values, asserted above; col < depth and
+                        // (v + 1) * LANES <= CALLS.
+                        *input = unsafe { simd.load(x.as_ptr().add(at)) };
                     }
+                    for (r, chain) in chains.iter_mut().enumerate() {
+                        // SAFETY: weights starts at row % PANEL of depth * PANEL values; ROWS
+                        // divides PANEL, so row % PANEL + r < PANEL.
+                        let weight = simd.splat(unsafe { *weights.as_ptr().add(col * PANEL + r) });
+                        for (chain, &input) in chain.iter_mut().zip(&inputs) {
+                            *chain = simd.mul_add(input, weight, *chain);
+                        }
+                    }
+                }
+                for (sum, &chain) in sums.as_flattened_mut().iter_mut().zip(chains.as_flattened()) {
+                    *sum = simd.add(*sum, chain);
                 }
             }
             for (sum, out) in sums.iter().zip(out.chunks_exact_mut(Self::CALLS)) {
@@ -101,15 +113,22 @@ impl<S: Simd, const VECTORS: usize, const GROUP: usize> RowsInLanes<S, VECTORS, 
                 *sum = unsafe { simd.load(bias.as_ptr().add(p * PANEL + v * S::LANES)) };
             }
         }
-        for (col, &x) in x.iter().enumerate() {
-            let x = simd.splat(x);
-            for (weights, sums) in weights.iter().zip(&mut sums) {
-                for (v, sum) in sums.iter_mut().enumerate() {
-                    let at = col * PANEL + v * S::LANES;
-                    // SAFETY: weights has PANEL values for each of x, and VECTORS * LANES is PANEL.
-                    let weight = unsafe { simd.load(weights.as_ptr().add(at)) };
-                    *sum = simd.mul_add(x, weight, *sum);
+        for (block, x) in x.chunks(BLOCK).enumerate() {
+            let mut chains = [[simd.splat(0.0); VECTORS]; PANELS];
+            for (col, &x) in x.iter().enumerate() {
+                let x = simd.splat(x);
+                for (weights, chains) in weights.iter().zip(&mut chains) {
+                    for (v, chain) in chains.iter_mut().enumerate() {
+                        let at = (block * BLOCK + col) * PANEL + v * S::LANES;
+                        // SAFETY: weights has PANEL values for each of all x, and
+                        // VECTORS * LANES is PANEL.
+                        let weight = unsafe { simd.load(weights.as_ptr().add(at)) };
+                        *chain = simd.mul_add(x, weight, *chain);
+                    }
                 }
+            }
+            for (sum, &chain) in sums.as_flattened_mut().iter_mut().zip(chains.as_flattened()) {
+                *sum = simd.add(*sum, chain);
             }
         }
         for (&sum, out) in sums.as_flattened().iter().zip(out.chunks_exact_mut(S::LANES)) {

@@ -37,6 +37,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn add(self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    #[inline(always)]
     fn relu(self, value: f32) -> f32 {
         crate::signal::vad::activation::relu(value)
     }
