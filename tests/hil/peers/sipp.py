@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """SIPp (Debian's sip-tester) as the peer: one run of one scenario file, and what it counted.
 
-What SIPp 3.6.1 measures of RTP: `rtp_stream` counts packets it handed to the kernel and reads nothing;
+What SIPp 3.6.1 (Debian 12) measures of RTP: `rtp_stream` counts packets it handed to the kernel and reads nothing;
 `-rtp_echo` reads every packet that reaches its media port, sends it back and counts it once sent. All
 calls of a run share that one media port. So the echo counter is the only receive counter there is.
+3.7.3 (Debian 13) gives each streaming call a port of its own and words the screens otherwise.
 """
 
 from __future__ import annotations
@@ -222,6 +223,6 @@ class Sipp:
             failed=int(row["FailedCall(C)"]),
             retransmissions=int(row["Retransmissions(C)"]),
             unexpected=int(row["FailedUnexpectedMessage(C)"]),
-            rtp_sent=last(r"(\d+) Total RTP pckts sent +[\d.]+ kB/s RTP OUT"),
+            rtp_sent=last(r"(\d+) Total (?:AUDIO )?RTP pckts sent +[\d.]+ kB/s \S*.*OUT"),
             rtp_echoed=last(r"(\d+) Total echo RTP pckts 1st stream"),
         )
