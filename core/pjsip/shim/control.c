@@ -237,7 +237,8 @@ int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str ro
         hop = &via;
     }
     if (status == 0) {
-        status = vc_contact(pool, hop->tcp, &hop->parsed->host, af_of(&hop->parsed->host), NULL, &contact);
+        status = vc_contact(pool, hop->tcp, &hop->parsed->host, af_of(&hop->parsed->host), NULL, NULL,
+                            &contact);
     }
     if (status == 0) {
         local = from.len ? vc_name_addr(pool, from) : contact;

@@ -290,15 +290,18 @@ int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_ad
     return 0;
 }
 
-static const vc_listener *listener_for(pj_bool_t tcp, int af)
+/* The listener that a message came in by, or else one of that kind. */
+static const vc_listener *listener_for(pj_bool_t tcp, int af, const pjsip_transport *transport)
 {
     const vc_listener *best = NULL;
     for (unsigned i = 0; i < vc_ep->listener_count; i++) {
         const vc_listener *candidate = &vc_ep->listeners[i];
-        if (candidate->tcp == tcp && candidate->af == af) {
+        if (candidate->tcp == tcp && candidate->af == af &&
+            (transport == NULL ||
+             pj_sockaddr_get_port(&candidate->bound) == pj_sockaddr_get_port(&transport->local_addr))) {
             return candidate;
         }
-        if (best == NULL || candidate->tcp == tcp) {
+        if (best == NULL || (best->tcp != tcp && candidate->tcp == tcp)) {
             best = candidate;
         }
     }
@@ -306,10 +309,11 @@ static const vc_listener *listener_for(pj_bool_t tcp, int af)
 }
 
 /* Builds our Contact: the public address, else the bound one, else the local address that routes to the peer. */
-int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pj_str_t *user, pj_str_t *out)
+int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pjsip_transport *transport,
+               const pj_str_t *user, pj_str_t *out)
 {
     char host[PJ_INET6_ADDRSTRLEN + 10];
-    const vc_listener *listener = listener_for(tcp, af);
+    const vc_listener *listener = listener_for(tcp, af, transport);
     pj_sockaddr address;
     if (listener == NULL) {
         return VC_ESTATE;

@@ -77,7 +77,8 @@ static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
     pjsip_inv_session *inv = NULL;
     pjsip_dialog *dialog;
     pj_status_t status;
-    if (vc_contact(rdata->tp_info.pool, tcp, &peer, rdata->pkt_info.src_addr.addr.sa_family, NULL, &contact) != 0) {
+    if (vc_contact(rdata->tp_info.pool, tcp, &peer, rdata->pkt_info.src_addr.addr.sa_family, rdata->tp_info.transport,
+                   NULL, &contact) != 0) {
         vc_refuse(rdata, PJSIP_SC_INTERNAL_SERVER_ERROR, "no local address towards the caller", NULL);
         return NULL;
     }

@@ -83,7 +83,8 @@ pj_str_t vc_pj(vc_str s);
 pj_str_t vc_name_addr(pj_pool_t *pool, vc_str uri);
 void vc_addr_from(const pj_sockaddr *in, vc_addr *out);
 pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out);
-int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pj_str_t *user, pj_str_t *out);
+int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pjsip_transport *transport,
+               const pj_str_t *user, pj_str_t *out);
 uint64_t vc_next_id(void);
 
 /* requests.c */

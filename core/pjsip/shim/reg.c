@@ -118,7 +118,7 @@ static int regc_init(vc_endpoint *ep, vc_reg *reg, vc_str aor, vc_str registrar,
     }
     host = (pjsip_sip_uri *)pjsip_uri_get_uri(uri);
     status = vc_contact(pool, pj_stricmp2(&host->transport_param, "tcp") == 0, &host->host,
-                        pj_strchr(&host->host, ':') ? pj_AF_INET6() : pj_AF_INET(), &user, &contact);
+                        pj_strchr(&host->host, ':') ? pj_AF_INET6() : pj_AF_INET(), NULL, &user, &contact);
     if (status != 0) {
         return status;
     }

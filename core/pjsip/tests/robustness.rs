@@ -108,12 +108,16 @@ fn unknown_extension_gets_420() {
 #[test]
 fn schemes_we_cannot_serve() {
     let mut s = Stage::new();
-    for target in ["tel:+4930123456", "sips:bot@host", "unknown:thing"] {
+    for target in ["tel:+4930123456", "sips:bot@host"] {
         let mut uac = Uac::new(&s);
         let request = uac.invite(Some(OFFER));
         let (_, rest) = request.split_once(" SIP/2.0").unwrap();
         assert_status(&mut s, &format!("INVITE {target} SIP/2.0{rest}"), 416);
     }
+    // A scheme that PJSIP's parser does not know is no message to it: dropped, counted, told.
+    let strange = Uac::new(&s).invite(Some(OFFER)).replacen("INVITE sip:", "INVITE unknown:", 1);
+    s.send(strange);
+    s.event(|e| matches!(e, SipEvent::Malformed { .. }).then_some(()));
     let mut uac = Uac::new(&s);
     let odd = uac.invite(Some(OFFER)).replace("<sip:4930123456@test>", "<fax:4930123456>");
     assert_status(&mut s, &odd, 400);
@@ -172,7 +176,8 @@ fn bracketed_hosts_parse() {
 fn what_is_no_sip_is_counted_and_told_with_its_source() {
     let mut s = Stage::new();
     let source = s.peer.local_addr().unwrap();
-    s.send("hello there");
+    // Up to 32 bytes are keep-alives to PJSIP and pass in silence.
+    s.send("hello there, this is a line of text and not SIP");
     let (from, why) = s.event(|e| match e {
         SipEvent::Malformed { source, why } => Some((*source, why.clone())),
         _ => None,
@@ -230,6 +235,9 @@ fn a_thousand_mutated_invites_leave_it_answering() {
     for round in 0..1000 {
         let mut bytes = Uac::new(&s).invite(Some(OFFER)).into_bytes();
         for _ in 0..=random.below(8) {
+            if bytes.len() < 2 {
+                break;
+            }
             let at = random.below(bytes.len());
             match random.below(4) {
                 0 => bytes[at] = random.below(256) as u8,
