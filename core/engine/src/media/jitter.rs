@@ -150,6 +150,33 @@ impl JitterBuffer {
         self.last_slack.max(0) as f64 / 8.0
     }
 
+    /// The codec to expect. What is buffered is turned into it.
+    pub fn set_codec(&mut self, codec: Codec) {
+        if codec == self.codec {
+            return;
+        }
+        for b in &mut self.bytes {
+            *b = g711::encode_one(codec, g711::decode_one(self.codec, *b));
+        }
+        self.codec = codec;
+    }
+
+    /// Time passes in which nothing is played.
+    pub fn skip(&mut self, samples: u64) {
+        if !self.running {
+            return;
+        }
+        // Bits of what is skipped must not be taken for later audio in the same place.
+        let end = self.play + samples.min(self.bytes.len() as u64) as i64;
+        for at in self.play..end {
+            let (_, word, bit) = self.index(at);
+            if let Some(w) = self.present.get_mut(word) {
+                *w &= !bit;
+            }
+        }
+        self.shift(samples as i64);
+    }
+
     /// Takes a packet in.
     pub fn insert(&mut self, a: &Arrival<'_>) {
         let len = a.payload.len() as i64;

@@ -1,2 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Recording to WAV on a thread of its own.
+//! Recording on a thread of its own. The media thread writes each call's audio into a ring; a slow
+//! or full disk is this thread's trouble only.
+
+mod tap;
+mod thread;
+pub mod wav;
+
+pub(crate) use tap::{tap, Tap};
+pub(crate) use thread::{Recorder, RecorderQueues};

@@ -2,6 +2,6 @@
 //! How media reaches the machine: RTP over UDP (WebSocket media streams join later).
 
 pub mod rtp;
-mod sockets;
+pub(crate) mod sockets;
 
 pub use sockets::RtpSockets;

@@ -166,7 +166,7 @@ fn split(data: &[u8]) -> Result<(Raw<'_>, &[u8]), RtcpError> {
     let padded = head[0] & 0x20 != 0;
     if padded {
         let count = usize::from(*body.last().ok_or(RtcpError::Padding)?);
-        if count == 0 || count % 4 != 0 {
+        if count == 0 || !count.is_multiple_of(4) {
             return Err(RtcpError::Padding);
         }
         let keep = body.len().checked_sub(count).ok_or(RtcpError::Padding)?;
@@ -260,7 +260,7 @@ impl Builder {
         self.bytes(cname);
         // One zero byte ends the items, more fill up to the word.
         self.bytes(&[0]);
-        while self.len % 4 != 0 {
+        while !self.len.is_multiple_of(4) {
             self.bytes(&[0]);
         }
         self.end(start);

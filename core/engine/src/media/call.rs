@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! All media state of one call, without I/O: datagrams, commands and `now` come in as arguments,
+//! packets to send go to a closure. The shard drives it once a tick.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::counters::CallCounters;
+use super::g711;
+use super::jitter::{Arrival, JitterBuffer};
+use super::outbox::{Outbox, Record};
+use super::playout::Playout;
+use super::{Codec, MediaConfig, MediaParams, FRAME, TICK_NS};
+use crate::record::Tap;
+use crate::signal::speech::{Decision, Ear, WINDOW};
+use crate::signal::vad::Slot;
+use crate::transport::rtp::packet::HEADER;
+use crate::transport::rtp::session::{Identity, Session};
+
+/// Longest packet we send: 60 ms.
+const MAX_PACKET: usize = 480;
+/// Comfort noise (RFC 3389), which we play as silence.
+const COMFORT_NOISE: u8 = 13;
+
+/// Which of a call's two sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    Rtp,
+    Rtcp,
+}
+
+/// Sends a datagram; false when the system refused.
+pub(crate) trait Send: FnMut(Port, SocketAddr, &[u8]) -> bool {}
+impl<F: FnMut(Port, SocketAddr, &[u8]) -> bool> Send for F {}
+
+/// What exists from the first SDP on.
+#[derive(Debug)]
+struct Flow {
+    params: MediaParams,
+    session: Session,
+    /// Samples in a packet we send.
+    packet: usize,
+    /// Something real was heard last at this time, or should have been from then on.
+    heard_ns: u64,
+    timeout_told: bool,
+}
+
+/// A call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: u64,
+    /// Place in the bank of voice activity; the shard manages it.
+    pub(crate) slot: Option<Slot>,
+    pub(crate) playout: Playout,
+    flow: Option<Flow>,
+    identity: Identity,
+    jitter: JitterBuffer,
+    ear: Ear,
+    tap: Option<Tap>,
+    counters: Arc<CallCounters>,
+    timeout_ns: u64,
+    /// Samples that wait for the packet to become full.
+    waiting: [i16; MAX_PACKET + FRAME],
+    waiting_len: usize,
+    caller: [i16; FRAME],
+    agent: [i16; FRAME],
+    ended_now: bool,
+    unexpected: u64,
+}
+
+impl Call {
+    pub(crate) fn new(
+        id: u64,
+        cfg: &MediaConfig,
+        identity: Identity,
+        playout: Playout,
+        tap: Option<Tap>,
+        counters: Arc<CallCounters>,
+    ) -> Call {
+        Call {
+            id,
+            slot: None,
+            playout,
+            flow: None,
+            identity,
+            jitter: JitterBuffer::new(Codec::Pcma, cfg.jitter_min_ms, cfg.jitter_max_ms),
+            ear: Ear::new(cfg.vad, cfg.preroll_ms),
+            tap,
+            counters,
+            timeout_ns: (cfg.media_timeout_s * 1e9) as u64,
+            waiting: [0; MAX_PACKET + FRAME],
+            waiting_len: 0,
+            caller: [0; FRAME],
+            agent: [0; FRAME],
+            ended_now: false,
+            unexpected: 0,
+        }
+    }
+
+    /// Outcome of an offer/answer exchange.
+    pub(crate) fn set_media(&mut self, params: MediaParams, now_ns: u64) {
+        self.jitter.set_codec(params.codec);
+        self.counters.set_codec(params.codec);
+        let packet = packet_samples(params.ptime_ms);
+        match &mut self.flow {
+            None => {
+                let session = Session::new(self.identity, &params, now_ns);
+                let heard_ns = now_ns;
+                self.flow = Some(Flow { params, session, packet, heard_ns, timeout_told: false });
+            }
+            Some(flow) => {
+                flow.session.on_sdp(&params, now_ns);
+                if !flow.params.direction.receives() && params.direction.receives() {
+                    flow.heard_ns = now_ns;
+                    flow.timeout_told = false;
+                }
+                flow.packet = packet;
+                flow.params = params;
+            }
+        }
+    }
+
+    /// A datagram on the RTP port.
+    pub(crate) fn on_rtp(&mut self, now_ns: u64, source: SocketAddr, data: &[u8]) {
+        // Before the first SDP nobody can be the peer.
+        let Some(flow) = &mut self.flow else { return };
+        let Some(media) = flow.session.on_datagram(now_ns, source, data) else { return };
+        let (p, packet) = (&flow.params, &media.packet);
+        let codec = match packet.payload_type {
+            t if t == p.payload_type => p.codec,
+            t if p.telephone_event == Some(t) || t == COMFORT_NOISE => return,
+            // Static payload types say what they are (RFC 3551): a peer that changes the codec
+            // ahead of its SDP is understood.
+            0 => Codec::Pcmu,
+            8 => Codec::Pcma,
+            _ => {
+                self.unexpected += 1;
+                return;
+            }
+        };
+        if !p.direction.receives() {
+            return;
+        }
+        self.jitter.insert(&Arrival {
+            timestamp: packet.timestamp,
+            codec,
+            payload: packet.payload,
+            fresh: media.fresh,
+            follows: media.follows,
+            newest: media.newest,
+            at_ns: now_ns,
+        });
+    }
+
+    /// A datagram on the RTCP port.
+    pub(crate) fn on_rtcp(&mut self, now_ns: u64, data: &[u8]) {
+        if let Some(flow) = &mut self.flow {
+            flow.session.on_rtcp(now_ns, data);
+        }
+    }
+
+    /// The tick's sending half: play-out, packets, RTCP.
+    pub(crate) fn send(&mut self, now_ns: u64, to: &mut Outbox, send: &mut impl Send) {
+        self.agent.fill(0);
+        let Some(flow) = &mut self.flow else { return };
+        if flow.params.direction.sends() {
+            // The packet with this frame goes out when it is full.
+            let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
+            let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;
+            self.playout.frame(&mut self.agent, at_ns, to);
+            let end = self.waiting_len + FRAME;
+            if let Some(room) = self.waiting.get_mut(self.waiting_len..end) {
+                room.copy_from_slice(&self.agent);
+                self.waiting_len = end;
+            }
+            while self.waiting_len >= flow.packet {
+                send_packet(flow, &self.waiting, &self.counters, send);
+                self.waiting.copy_within(flow.packet..self.waiting_len, 0);
+                self.waiting_len -= flow.packet;
+            }
+        } else {
+            // On hold the agent's turn waits, and the clock of our stream runs on.
+            flow.session.skip(FRAME as u32 + self.waiting_len as u32);
+            self.waiting_len = 0;
+        }
+        if let Some(report) = flow.session.poll_rtcp(now_ns) {
+            send(Port::Rtcp, flow.session.rtcp_target(), report.as_bytes());
+        }
+    }
+
+    /// The tick's receiving half: the caller's next frame. Gives a window for voice activity when
+    /// one is full; its probability goes to [`Call::on_probability`] before [`Call::finish_tick`].
+    pub(crate) fn receive(&mut self, now_ns: u64, to: &mut Outbox) -> Option<&[f32; WINDOW]> {
+        self.ended_now = false;
+        let flow = self.flow.as_mut()?;
+        let popped = self.jitter.pop(&mut self.caller);
+        if popped.real || !flow.params.direction.receives() {
+            flow.heard_ns = now_ns;
+            flow.timeout_told = false;
+        } else {
+            let silent_ns = now_ns.saturating_sub(flow.heard_ns);
+            if silent_ns >= self.timeout_ns && !std::mem::replace(&mut flow.timeout_told, true) {
+                to.tell(Record::MediaTimeout { call: self.id, silent_ns });
+            }
+        }
+        self.ear.hear(&self.caller, popped.at_ns)
+    }
+
+    /// Speech probability of the window of this tick.
+    pub(crate) fn on_probability(&mut self, probability: f32, now_ns: u64, to: &mut Outbox) {
+        let call = self.id;
+        match self.ear.decide(probability) {
+            Some(Decision::Started(at)) => {
+                let at_ns = self.ear.at_ns(at);
+                to.tell(Record::SpeechStarted { call, at_ns, decided_ns: now_ns });
+            }
+            Some(Decision::Ended(at)) => {
+                // The audio up to here comes first.
+                self.ended_now = true;
+                self.tell_audio(to);
+                self.ended_now = false;
+                let at_ns = self.ear.at_ns(at);
+                to.tell(Record::SpeechEnded { call, at_ns, decided_ns: now_ns });
+            }
+            None => {}
+        }
+    }
+
+    /// The rest of the tick: audio while the caller talks, recording, counters.
+    pub(crate) fn finish_tick(&mut self, to: &mut Outbox) {
+        if self.flow.is_none() {
+            return;
+        }
+        self.tell_audio(to);
+        if let Some(tap) = &mut self.tap {
+            tap.frame(&self.caller, &self.agent);
+        }
+        self.publish();
+    }
+
+    fn tell_audio(&mut self, to: &mut Outbox) {
+        if let Some((at_ns, from, len)) = self.ear.audio(self.ended_now) {
+            to.tell_audio(self.id, at_ns, self.ear.pieces(from, len));
+        }
+    }
+
+    /// Ticks were given up: all clocks run on.
+    pub(crate) fn skip(&mut self, ticks: u64) {
+        let samples = ticks * FRAME as u64;
+        if let Some(flow) = &mut self.flow {
+            flow.session.skip(samples as u32);
+            self.jitter.skip(samples);
+            if let Some(tap) = &mut self.tap {
+                tap.skip(samples);
+            }
+        }
+    }
+
+    /// The call ends: BYE, open turns, the recording's end.
+    pub(crate) fn close(&mut self, now_ns: u64, to: &mut Outbox, send: &mut impl Send) {
+        if let Some(flow) = &mut self.flow {
+            let bye = flow.session.bye(now_ns);
+            send(Port::Rtcp, flow.session.rtcp_target(), bye.as_bytes());
+        }
+        self.playout.close(now_ns, to);
+        self.publish();
+        if let Some(tap) = &mut self.tap {
+            tap.finish();
+        }
+    }
+
+    /// Whether the recorder tells the end of this call.
+    pub(crate) fn recorded(&self) -> bool {
+        self.tap.is_some()
+    }
+
+    fn publish(&self) {
+        let c = &self.counters;
+        if let Some(flow) = &self.flow {
+            let s = &flow.session;
+            let counts = s.counters();
+            c.rx_packets.set(counts.packets);
+            c.rx_bytes.set(counts.bytes);
+            c.rx_duplicate.set(counts.duplicates);
+            c.rx_malformed.set(counts.malformed + self.unexpected);
+            c.rx_foreign.set(counts.foreign);
+            c.rx_lost.set(s.receiver().lost());
+            c.ssrc_changes.set(s.receiver().switches());
+            c.jitter_us.set((s.receiver().jitter_ms() * 1000.0) as u64);
+            c.rtt_us_plus1.set(s.rtt_ns().map_or(0, |ns| ns / 1000 + 1));
+            let lost = s.remote_report().map_or(0, |r| u64::from(r.fraction_lost) + 1);
+            c.remote_lost_plus1.set(lost);
+        }
+        c.rx_late.set(self.jitter.late());
+        c.jitter_delay_us.set((self.jitter.delay_ms() * 1000.0) as u64);
+        c.concealed_frames.set(self.jitter.concealed());
+        c.playout_underruns.set(self.playout.underruns());
+        if let Some(tap) = &self.tap {
+            c.recording_gap.set(tap.lost());
+        }
+    }
+}
+
+fn send_packet(flow: &mut Flow, samples: &[i16], counters: &CallCounters, send: &mut impl Send) {
+    let n = flow.packet;
+    let mut data = [0u8; HEADER + MAX_PACKET];
+    let header = flow.session.next_header(flow.params.payload_type, n as u32, n as u32);
+    let (head, payload) = data.split_at_mut(HEADER);
+    head.copy_from_slice(&header);
+    let payload = payload.get_mut(..n).unwrap_or(&mut []);
+    g711::encode(flow.params.codec, samples, payload);
+    let len = HEADER + payload.len();
+    if send(Port::Rtp, flow.session.rtp_target(), data.get(..len).unwrap_or(&[])) {
+        counters.tx_packets.add(1);
+        counters.tx_bytes.add(n as u64);
+    } else {
+        counters.tx_errors.add(1);
+    }
+}
+
+/// Samples of the packet length nearest to what the peer asks for (RFC 8866 section 6.4).
+fn packet_samples(ptime_ms: u8) -> usize {
+    let ms = match ptime_ms {
+        0 => 20,
+        1..=14 => 10,
+        15..=24 => 20,
+        25..=34 => 30,
+        35..=49 => 40,
+        50.. => 60,
+    };
+    ms * 8
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Counters one thread writes and any thread reads, without locks.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{CallStats, Codec, MediaStats};
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn set(&self, v: u64) {
+        self.0.store(v, Relaxed);
+    }
+
+    /// For its one writer only: cheaper than an atomic addition.
+    pub(crate) fn add(&self, v: u64) {
+        self.0.store(self.0.load(Relaxed) + v, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Optional values are stored one higher; 0 is none.
+fn some(v: u64) -> Option<u64> {
+    v.checked_sub(1)
+}
+
+/// One call's counters; the media thread writes them once a tick.
+#[derive(Debug, Default)]
+pub(crate) struct CallCounters {
+    pub(crate) rx_packets: Counter,
+    pub(crate) rx_bytes: Counter,
+    pub(crate) rx_lost: Counter,
+    pub(crate) rx_late: Counter,
+    pub(crate) rx_duplicate: Counter,
+    pub(crate) rx_malformed: Counter,
+    pub(crate) rx_foreign: Counter,
+    pub(crate) ssrc_changes: Counter,
+    pub(crate) jitter_us: Counter,
+    pub(crate) jitter_delay_us: Counter,
+    pub(crate) tx_packets: Counter,
+    pub(crate) tx_bytes: Counter,
+    pub(crate) tx_errors: Counter,
+    pub(crate) concealed_frames: Counter,
+    pub(crate) rtt_us_plus1: Counter,
+    pub(crate) remote_lost_plus1: Counter,
+    pub(crate) playout_underruns: Counter,
+    pub(crate) recording_gap: Counter,
+    pub(crate) codec_plus1: Counter,
+}
+
+impl CallCounters {
+    pub(crate) fn stats(&self) -> CallStats {
+        CallStats {
+            rx_packets: self.rx_packets.get(),
+            rx_bytes: self.rx_bytes.get(),
+            rx_lost: self.rx_lost.get(),
+            rx_late: self.rx_late.get(),
+            rx_duplicate: self.rx_duplicate.get(),
+            rx_malformed: self.rx_malformed.get(),
+            rx_foreign: self.rx_foreign.get(),
+            ssrc_changes: self.ssrc_changes.get(),
+            jitter_ms: self.jitter_us.get() as f64 / 1000.0,
+            jitter_delay_ms: self.jitter_delay_us.get() as f64 / 1000.0,
+            tx_packets: self.tx_packets.get(),
+            tx_bytes: self.tx_bytes.get(),
+            tx_errors: self.tx_errors.get(),
+            concealed_frames: self.concealed_frames.get(),
+            rtt_ms: some(self.rtt_us_plus1.get()).map(|us| us as f64 / 1000.0),
+            remote_fraction_lost: some(self.remote_lost_plus1.get()).map(|v| v as u8),
+            playout_underruns: self.playout_underruns.get(),
+            recording_gap_samples: self.recording_gap.get(),
+            codec: some(self.codec_plus1.get()).map(|v| match v {
+                0 => Codec::Pcma,
+                _ => Codec::Pcmu,
+            }),
+        }
+    }
+
+    pub(crate) fn set_codec(&self, codec: Codec) {
+        self.codec_plus1.set(match codec {
+            Codec::Pcma => 1,
+            Codec::Pcmu => 2,
+        });
+    }
+}
+
+/// The clock's counters.
+#[derive(Debug, Default)]
+pub(crate) struct ClockCounters {
+    pub(crate) ticks: Counter,
+    pub(crate) late_ticks: Counter,
+    pub(crate) skipped_ticks: Counter,
+    pub(crate) max_lateness_us: Counter,
+}
+
+/// Adds a call's counters to those of all calls.
+pub(crate) fn sum_up(all: &mut MediaStats, one: &CallStats) {
+    all.rx_packets += one.rx_packets;
+    all.rx_lost += one.rx_lost;
+    all.rx_late += one.rx_late;
+    all.rx_duplicate += one.rx_duplicate;
+    all.rx_malformed += one.rx_malformed;
+    all.rx_foreign += one.rx_foreign;
+    all.tx_packets += one.tx_packets;
+    all.tx_errors += one.tx_errors;
+    all.concealed_frames += one.concealed_frames;
+    all.playout_underruns += one.playout_underruns;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The media thread's side of the hand-over: lock-free rings of fixed size for events, their audio,
+//! and buffers to be freed elsewhere. Nothing here waits; what does not fit is counted.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::playout::Entry;
+use super::shard::Line;
+use crate::events::Notice;
+
+/// An event on its way, without heap memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    SpeechStarted { call: u64, at_ns: u64, decided_ns: u64 },
+    Audio { call: u64, at_ns: u64, len: usize },
+    SpeechEnded { call: u64, at_ns: u64, decided_ns: u64 },
+    PlayoutStarted { call: u64, turn: u64, at_ns: u64 },
+    PlayoutFinished { call: u64, turn: u64, samples: u64, at_ns: u64, interrupted: bool },
+    MediaTimeout { call: u64, silent_ns: u64 },
+    Closed { call: u64 },
+    Notice { call: Option<u64>, notice: Notice },
+}
+
+/// What is freed by another thread. The fields are never read: dropping them is the purpose.
+#[derive(Debug)]
+#[allow(dead_code, reason = "held only to be dropped elsewhere")]
+pub(crate) enum Garbage {
+    Pcm(Vec<i16>),
+    Queue(std::collections::VecDeque<Entry>),
+    Line(Box<Line>),
+}
+
+/// Producer ends, owned by the media thread.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    events: Producer<Record>,
+    audio: Producer<u8>,
+    garbage: Arc<ArrayQueue<Garbage>>,
+    /// Event places that only the last event of a call may take.
+    reserve: usize,
+    dropped_total: Arc<AtomicU64>,
+    dropped: u64,
+    dirty: bool,
+}
+
+/// Consumer ends.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    pub(crate) events: Consumer<Record>,
+    pub(crate) audio: Consumer<u8>,
+}
+
+/// Rings for `calls` calls.
+pub(crate) fn rings(
+    calls: usize,
+    garbage: Arc<ArrayQueue<Garbage>>,
+    dropped_total: Arc<AtomicU64>,
+) -> (Outbox, Inbox) {
+    let reserve = calls + 16;
+    // Two seconds of a frozen consumer while a third of the callers talk.
+    let (events, events_in) = RingBuffer::new(reserve + 4096 + calls * 40);
+    let (audio, audio_in) = RingBuffer::new((1 << 20) + calls * 12_000);
+    let outbox =
+        Outbox { events, audio, garbage, reserve, dropped_total, dropped: 0, dirty: false };
+    (outbox, Inbox { events: events_in, audio: audio_in })
+}
+
+impl Outbox {
+    /// Tells an event, or counts it as dropped.
+    pub(crate) fn tell(&mut self, record: Record) {
+        self.tell_dropped();
+        if self.events.slots() <= self.reserve || self.events.push(record).is_err() {
+            self.note_drop();
+            return;
+        }
+        self.dirty = true;
+    }
+
+    /// Tells the end of a call. False if even the reserved places are taken: try again.
+    pub(crate) fn tell_closed(&mut self, call: u64) -> bool {
+        self.dirty = true;
+        self.events.push(Record::Closed { call }).is_ok()
+    }
+
+    /// Tells caller audio made of two pieces of samples.
+    pub(crate) fn tell_audio(&mut self, call: u64, at_ns: u64, pieces: (&[i16], &[i16])) {
+        let len = (pieces.0.len() + pieces.1.len()) * 2;
+        if self.events.slots() <= self.reserve {
+            self.note_drop();
+            return;
+        }
+        let Ok(chunk) = self.audio.write_chunk_uninit(len) else {
+            self.note_drop();
+            return;
+        };
+        let samples = pieces.0.iter().chain(pieces.1);
+        chunk.fill_from_iter(samples.flat_map(|s| s.to_le_bytes()));
+        self.tell(Record::Audio { call, at_ns, len });
+    }
+
+    /// Hands a buffer to whoever frees it.
+    pub(crate) fn discard(&mut self, garbage: Garbage) {
+        // A full queue means nobody frees: then it is freed here, late rather than never.
+        drop(self.garbage.push(garbage));
+    }
+
+    /// Whether events wait that the consumer was not woken for; clears the mark.
+    pub(crate) fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    fn note_drop(&mut self) {
+        self.dropped += 1;
+        self.dropped_total.fetch_add(1, Relaxed);
+        self.dirty = true;
+    }
+
+    fn tell_dropped(&mut self) {
+        if self.dropped == 0 || self.events.slots() <= self.reserve + 1 {
+            return;
+        }
+        let notice = Notice::EventsDropped { count: self.dropped };
+        if self.events.push(Record::Notice { call: None, notice }).is_ok() {
+            self.dropped = 0;
+        }
+    }
+}

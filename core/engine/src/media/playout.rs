@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A call's play-out queue, the media thread's side: entries by turn, in the order they were given.
+//! Nothing here allocates or frees: queues and chunks come from outside and go back as garbage.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+use super::jitter::SAMPLE_NS;
+use super::outbox::{Garbage, Outbox, Record};
+use super::FRAME;
+
+/// Turns with audio or an end still to come, at once.
+pub(crate) const MAX_TURNS: usize = 64;
+/// Samples of the fade when a turn is cut or runs dry: 5 ms.
+const FADE: usize = 40;
+
+/// Something queued.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Audio { turn: u64, pcm: Vec<i16> },
+    Finish { turn: u64 },
+}
+
+impl Entry {
+    fn turn(&self) -> u64 {
+        match self {
+            Entry::Audio { turn, .. } | Entry::Finish { turn } => *turn,
+        }
+    }
+}
+
+/// What both sides know of the queue.
+#[derive(Debug, Default)]
+pub(crate) struct Level {
+    /// Line samples given and not yet sent.
+    pub(crate) samples: AtomicU64,
+    /// Entries given and not yet consumed: never less than the queue holds.
+    pub(crate) entries: AtomicUsize,
+    /// Turns given and not yet finished.
+    pub(crate) turns: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    id: u64,
+    sent: u64,
+    started: bool,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Playout {
+    call: u64,
+    queue: VecDeque<Entry>,
+    /// Samples of the front entry already sent.
+    used: usize,
+    turns: Vec<Turn>,
+    /// Turn whose sample was sent last, if it is not finished.
+    current: Option<u64>,
+    fade: [i16; FADE],
+    fading: usize,
+    dry: bool,
+    last: i16,
+    underruns: u64,
+    level: Arc<Level>,
+}
+
+impl Playout {
+    /// An empty queue; `queue` brings its room.
+    pub(crate) fn new(call: u64, queue: VecDeque<Entry>, level: Arc<Level>) -> Playout {
+        Playout {
+            call,
+            queue,
+            used: 0,
+            turns: Vec::with_capacity(MAX_TURNS),
+            current: None,
+            fade: [0; FADE],
+            fading: 0,
+            dry: false,
+            last: 0,
+            underruns: 0,
+            level,
+        }
+    }
+
+    /// Times a turn ran dry.
+    pub(crate) fn underruns(&self) -> u64 {
+        self.underruns
+    }
+
+    /// Appends. `room` is a larger queue when the one here may be full.
+    pub(crate) fn push(&mut self, entry: Entry, room: Option<VecDeque<Entry>>, out: &mut Outbox) {
+        if let Some(mut room) = room {
+            room.append(&mut self.queue);
+            out.discard(Garbage::Queue(std::mem::replace(&mut self.queue, room)));
+        }
+        let turn = entry.turn();
+        if !self.turns.iter().any(|t| t.id == turn) {
+            if self.turns.len() >= MAX_TURNS {
+                self.drop_entry(entry, 0, out);
+                return;
+            }
+            self.turns.push(Turn { id: turn, sent: 0, started: false });
+        }
+        self.queue.push_back(entry);
+    }
+
+    /// Fills a frame; what is not audio of a turn is silence. `at_ns` is when it is sent. True if
+    /// it has any audio.
+    pub(crate) fn frame(&mut self, out: &mut [i16; FRAME], at_ns: u64, to: &mut Outbox) -> bool {
+        let mut n = self.fading.min(FRAME);
+        for (o, s) in out.iter_mut().zip(self.fade.iter().take(n)) {
+            *o = *s;
+        }
+        self.fading = 0;
+        let mut any = n > 0;
+        while n < FRAME {
+            match self.queue.front() {
+                None => break,
+                Some(Entry::Finish { turn }) => {
+                    let turn = *turn;
+                    self.pop_front(to);
+                    self.end_turn(turn, at_ns + n as u64 * SAMPLE_NS, false, to);
+                }
+                Some(Entry::Audio { turn, pcm }) => {
+                    let turn = *turn;
+                    let rest = pcm.get(self.used..).unwrap_or(&[]);
+                    let take = rest.len().min(FRAME - n);
+                    for (o, s) in out.iter_mut().skip(n).zip(rest.iter().take(take)) {
+                        *o = *s;
+                    }
+                    let done = take == rest.len();
+                    self.soften_start(out.get_mut(n..n + take).unwrap_or(&mut []));
+                    self.used += take;
+                    if take > 0 {
+                        any = true;
+                        self.sent(turn, take as u64, at_ns + n as u64 * SAMPLE_NS, to);
+                    }
+                    n += take;
+                    if done {
+                        self.pop_front(to);
+                    }
+                }
+            }
+        }
+        // An end that follows the last sample is told now, not with the next frame.
+        while let Some(Entry::Finish { turn }) = self.queue.front() {
+            let turn = *turn;
+            self.pop_front(to);
+            self.end_turn(turn, at_ns + n as u64 * SAMPLE_NS, false, to);
+        }
+        self.pad(out, n, any);
+        any
+    }
+
+    /// Silence for the rest of a frame; ramps down when a turn ran dry in mid-wave.
+    fn pad(&mut self, out: &mut [i16; FRAME], n: usize, any: bool) {
+        if any && n > 0 {
+            self.last = out.get(n - 1).copied().unwrap_or(0);
+        }
+        let rest = out.get_mut(n..).unwrap_or(&mut []);
+        let open = self.current.is_some();
+        let begins = open && !self.dry && !rest.is_empty();
+        for (i, s) in rest.iter_mut().enumerate() {
+            *s = if begins && i < FADE { ramp(self.last, FADE - 1 - i) } else { 0 };
+        }
+        if begins {
+            self.dry = true;
+            self.underruns += 1;
+        }
+        if !rest.is_empty() {
+            self.last = 0;
+        }
+    }
+
+    fn soften_start(&mut self, audio: &mut [i16]) {
+        if std::mem::take(&mut self.dry) {
+            for (i, s) in audio.iter_mut().take(FADE).enumerate() {
+                *s = ramp(*s, i);
+            }
+        }
+    }
+
+    /// Cuts one turn or all. `spare` has room for everything queued and becomes garbage.
+    pub(crate) fn clear(
+        &mut self,
+        turn: Option<u64>,
+        mut spare: VecDeque<Entry>,
+        at_ns: u64,
+        to: &mut Outbox,
+    ) {
+        let cut = |id: u64| turn.is_none_or(|t| t == id);
+        let faded = if self.current.is_some_and(cut) { self.start_fade(cut) } else { 0 };
+        let mut samples = 0u64;
+        let used = std::mem::take(&mut self.used);
+        for i in 0..self.queue.len() {
+            let Some(entry) = self.queue.pop_front() else { break };
+            if cut(entry.turn()) {
+                if let Entry::Audio { pcm, .. } = &entry {
+                    samples += (pcm.len() - if i == 0 { used.min(pcm.len()) } else { 0 }) as u64;
+                }
+                self.level.entries.fetch_sub(1, Relaxed);
+                spare.push_back(entry);
+            } else {
+                if i == 0 {
+                    self.used = used;
+                }
+                self.queue.push_back(entry);
+            }
+        }
+        self.level.samples.fetch_sub(samples, Relaxed);
+        to.discard(Garbage::Queue(spare));
+        if let (Some(t), true) = (self.current, faded > 0) {
+            self.count(t, faded);
+        }
+        let end = at_ns + faded * SAMPLE_NS;
+        while let Some(t) = self.turns.iter().find(|t| cut(t.id)).map(|t| t.id) {
+            self.end_turn(t, end, true, to);
+        }
+    }
+
+    /// Takes the next samples of the turn that is heard, ramped down: they go out first.
+    fn start_fade(&mut self, cut: impl Fn(u64) -> bool) -> u64 {
+        let mut n = 0;
+        let mut skip = self.used;
+        'entries: for entry in &self.queue {
+            let Entry::Audio { turn, pcm } = entry else { continue };
+            if !cut(*turn) || Some(*turn) != self.current {
+                break;
+            }
+            for s in pcm.iter().skip(std::mem::take(&mut skip)) {
+                let Some(f) = self.fade.get_mut(n) else { break 'entries };
+                *f = ramp(*s, FADE - 1 - n);
+                n += 1;
+            }
+        }
+        self.fading = n;
+        n as u64
+    }
+
+    /// The call ends: every open turn was cut.
+    pub(crate) fn close(&mut self, at_ns: u64, to: &mut Outbox) {
+        while let Some(t) = self.turns.first().map(|t| t.id) {
+            self.end_turn(t, at_ns, true, to);
+        }
+    }
+
+    fn sent(&mut self, turn: u64, samples: u64, at_ns: u64, to: &mut Outbox) {
+        self.level.samples.fetch_sub(samples, Relaxed);
+        self.current = Some(turn);
+        if self.count(turn, samples) {
+            to.tell(Record::PlayoutStarted { call: self.call, turn, at_ns });
+        }
+    }
+
+    /// Counts samples of a turn; true for its first ones.
+    fn count(&mut self, turn: u64, samples: u64) -> bool {
+        let Some(t) = self.turns.iter_mut().find(|t| t.id == turn) else { return false };
+        t.sent += samples;
+        !std::mem::replace(&mut t.started, true)
+    }
+
+    fn end_turn(&mut self, turn: u64, at_ns: u64, interrupted: bool, to: &mut Outbox) {
+        let Some(i) = self.turns.iter().position(|t| t.id == turn) else { return };
+        let samples = self.turns.swap_remove(i).sent;
+        self.level.turns.fetch_sub(1, Relaxed);
+        if self.current == Some(turn) {
+            self.current = None;
+            self.dry = false;
+        }
+        let call = self.call;
+        to.tell(Record::PlayoutFinished { call, turn, samples, at_ns, interrupted });
+    }
+
+    fn pop_front(&mut self, to: &mut Outbox) {
+        if let Some(entry) = self.queue.pop_front() {
+            let used = std::mem::take(&mut self.used);
+            self.drop_entry(entry, used, to);
+        }
+    }
+
+    fn drop_entry(&mut self, entry: Entry, used: usize, to: &mut Outbox) {
+        self.level.entries.fetch_sub(1, Relaxed);
+        if let Entry::Audio { pcm, .. } = entry {
+            self.level.samples.fetch_sub((pcm.len() - used.min(pcm.len())) as u64, Relaxed);
+            to.discard(Garbage::Pcm(pcm));
+        }
+    }
+}
+
+/// `sample` at `step` of the fade's steps.
+fn ramp(sample: i16, step: usize) -> i16 {
+    (i32::from(sample) * step as i32 / FADE as i32) as i16
+}

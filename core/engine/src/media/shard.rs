@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A media shard: the calls of one thread, their sockets, and what is done with them in a tick.
+//!
+//! Order within a tick: commands, sending (so that our packets leave evenly), receiving, voice
+//! activity over all calls at once, hand-over, one wake-up.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use rustix::event::epoll;
+use rustix::event::Timespec;
+
+use super::call::{Call, Port};
+use super::outbox::{Garbage, Outbox, Record};
+use super::playout::Entry;
+use super::voice::Push;
+use super::waker::Waker;
+use super::MediaParams;
+use crate::events::Notice;
+use crate::signal::vad::{Bank, Rate, Slot};
+use crate::transport::sockets::canonical;
+use crate::transport::RtpSockets;
+
+/// Rounds of reading in a tick; each takes at most one datagram from each socket. More than any
+/// honest peer sends, and what bounds a flood: the rest waits in its own socket's buffer.
+const ROUNDS: usize = 16;
+/// Larger datagrams than Ethernet carries are no media.
+const DATAGRAM: usize = 2048;
+
+/// What the other threads ask of the shard.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Add { place: usize, line: Box<Line> },
+    SetMedia { place: usize, call: u64, params: MediaParams },
+    Remove { place: usize, call: u64 },
+    Play { place: usize, call: u64, push: Push },
+    Clear { place: usize, call: u64, turn: Option<u64>, spare: std::collections::VecDeque<Entry> },
+}
+
+/// A call with its sockets.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) call: Call,
+    pub(crate) sockets: RtpSockets,
+}
+
+/// The shard.
+pub(crate) struct Shard {
+    commands: Arc<ArrayQueue<Command>>,
+    out: Outbox,
+    waker: Arc<Waker>,
+    epoll: OwnedFd,
+    ready: Vec<epoll::Event>,
+    /// By place. A place keeps its call from add to remove.
+    lines: Vec<Option<Box<Line>>>,
+    /// Places in use.
+    active: Vec<usize>,
+    bank: Bank,
+    probabilities: Vec<(Slot, f32)>,
+    /// Places that staged a window this tick, in the bank's order.
+    staged: Vec<usize>,
+    /// Ends that found no room in the event ring.
+    unsaid: Vec<u64>,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        places: usize,
+        commands: Arc<ArrayQueue<Command>>,
+        out: Outbox,
+        waker: Arc<Waker>,
+        epoll: OwnedFd,
+    ) -> Shard {
+        let none =
+            epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        Shard {
+            commands,
+            out,
+            waker,
+            epoll,
+            ready: vec![none; places * 2],
+            lines: (0..places).map(|_| None).collect(),
+            active: Vec::with_capacity(places),
+            bank: Bank::new(Rate::R8k, places),
+            probabilities: Vec::with_capacity(places),
+            staged: Vec::with_capacity(places),
+            unsaid: Vec::with_capacity(places),
+        }
+    }
+
+    /// Tells an operator something about the thread itself.
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.out.tell(Record::Notice { call: None, notice });
+    }
+
+    /// Ticks were given up: every call's clocks run on.
+    pub(crate) fn skip(&mut self, ticks: u64) {
+        self.notice(Notice::TicksSkipped { count: ticks });
+        for place in &self.active {
+            if let Some(Some(line)) = self.lines.get_mut(*place) {
+                line.call.skip(ticks);
+            }
+        }
+    }
+
+    /// One tick.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.take_commands(now_ns);
+        self.send(now_ns);
+        self.receive(now_ns);
+        self.listen(now_ns);
+        self.finish();
+    }
+
+    pub(crate) fn take_commands(&mut self, now_ns: u64) {
+        // Bounded by the queue: a producer that never rests cannot hold the tick.
+        for _ in 0..self.commands.capacity() {
+            let Some(command) = self.commands.pop() else { break };
+            self.command(command, now_ns);
+        }
+    }
+
+    fn command(&mut self, command: Command, now_ns: u64) {
+        match command {
+            Command::Add { place, line } => self.add(place, line),
+            Command::SetMedia { place, call, params } => {
+                if let Some(line) = self.line(place, call) {
+                    line.call.set_media(params, now_ns);
+                }
+            }
+            Command::Remove { place, call } => self.remove(place, call, now_ns),
+            Command::Play { place, call, push } => {
+                match self.lines.get_mut(place).and_then(Option::as_mut) {
+                    Some(line) if line.call.id == call => {
+                        line.call.playout.push(push.entry, push.room, &mut self.out);
+                    }
+                    _ => self.discard_push(push),
+                }
+            }
+            Command::Clear { place, call, turn, spare } => {
+                match self.lines.get_mut(place).and_then(Option::as_mut) {
+                    Some(line) if line.call.id == call => {
+                        line.call.playout.clear(turn, spare, now_ns, &mut self.out);
+                    }
+                    _ => self.out.discard(Garbage::Queue(spare)),
+                }
+            }
+        }
+    }
+
+    fn discard_push(&mut self, push: Push) {
+        if let Entry::Audio { pcm, .. } = push.entry {
+            self.out.discard(Garbage::Pcm(pcm));
+        }
+        if let Some(room) = push.room {
+            self.out.discard(Garbage::Queue(room));
+        }
+    }
+
+    fn line(&mut self, place: usize, call: u64) -> Option<&mut Line> {
+        self.lines.get_mut(place)?.as_deref_mut().filter(|l| l.call.id == call)
+    }
+
+    fn add(&mut self, place: usize, mut line: Box<Line>) {
+        line.call.slot = self.bank.open();
+        for (socket, rtcp) in [(line.sockets.rtp(), 0), (line.sockets.rtcp(), 1)] {
+            let data = epoll::EventData::new_u64((place as u64) << 1 | rtcp);
+            // It can only fail for lack of kernel memory; then the call stays deaf and its media
+            // timeout tells.
+            let _ = epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN);
+        }
+        if let Some(l) = self.lines.get_mut(place) {
+            if l.is_none() {
+                self.active.push(place);
+                *l = Some(line);
+                return;
+            }
+        }
+        self.out.discard(Garbage::Line(line));
+    }
+
+    fn remove(&mut self, place: usize, call: u64, now_ns: u64) {
+        if self.line(place, call).is_none() {
+            return;
+        }
+        let Some(mut line) = self.lines.get_mut(place).and_then(Option::take) else { return };
+        self.active.retain(|p| *p != place);
+        let Line { call, sockets } = &mut *line;
+        call.close(now_ns, &mut self.out, &mut |port, to, data| {
+            sockets.send(port == Port::Rtcp, to, data)
+        });
+        if let Some(slot) = call.slot.take() {
+            self.bank.close(slot);
+        }
+        let _ = epoll::delete(&self.epoll, sockets.rtp());
+        let _ = epoll::delete(&self.epoll, sockets.rtcp());
+        let (id, recorded) = (call.id, call.recorded());
+        // Freed before the end is told: whoever hears of it may rely on closed sockets.
+        self.out.discard(Garbage::Line(line));
+        if !recorded && !self.out.tell_closed(id) {
+            self.unsaid.push(id);
+        }
+    }
+
+    /// Ends all calls.
+    pub(crate) fn remove_all(&mut self, now_ns: u64) {
+        while let Some(place) = self.active.last().copied() {
+            let id = self.lines.get(place).and_then(|l| l.as_ref()).map(|l| l.call.id);
+            match id {
+                Some(id) => self.remove(place, id, now_ns),
+                None => {
+                    self.active.pop();
+                }
+            }
+        }
+        self.finish();
+    }
+
+    pub(crate) fn send(&mut self, now_ns: u64) {
+        for place in &self.active {
+            let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
+            let Line { call, sockets } = &mut **line;
+            call.send(now_ns, &mut self.out, &mut |port, to, data| {
+                sockets.send(port == Port::Rtcp, to, data)
+            });
+        }
+    }
+
+    pub(crate) fn receive(&mut self, now_ns: u64) {
+        let mut buf = [0u8; DATAGRAM];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        for _ in 0..ROUNDS {
+            let ready = epoll::wait(&self.epoll, &mut self.ready[..], Some(&at_once));
+            let Ok(n @ 1..) = ready else { break };
+            for event in self.ready.iter().take(n) {
+                let data = event.data.u64();
+                let Some(Some(line)) = self.lines.get_mut((data >> 1) as usize) else { continue };
+                read_one(line, data & 1 == 1, now_ns, &mut buf);
+            }
+        }
+    }
+
+    pub(crate) fn listen(&mut self, now_ns: u64) {
+        self.staged.clear();
+        for place in &self.active {
+            let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
+            let slot = line.call.slot;
+            if let (Some(window), Some(slot)) = (line.call.receive(now_ns, &mut self.out), slot) {
+                self.bank.push(slot, window);
+                self.staged.push(*place);
+            }
+        }
+        self.bank.run(&mut self.probabilities);
+        for (place, (slot, probability)) in self.staged.iter().zip(&self.probabilities) {
+            let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
+            debug_assert_eq!(line.call.slot, Some(*slot));
+            line.call.on_probability(*probability, now_ns, &mut self.out);
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        for place in &self.active {
+            if let Some(Some(line)) = self.lines.get_mut(*place) {
+                line.call.finish_tick(&mut self.out);
+            }
+        }
+        while let Some(call) = self.unsaid.last() {
+            if !self.out.tell_closed(*call) {
+                break;
+            }
+            self.unsaid.pop();
+        }
+        if self.out.take_dirty() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// Takes one datagram off a socket that is readable.
+fn read_one(line: &mut Line, rtcp: bool, now_ns: u64, buf: &mut [u8; DATAGRAM]) {
+    let socket = if rtcp { line.sockets.rtcp() } else { line.sockets.rtp() };
+    // Readable may also mean an error the peer's host sent (ICMP); reading it clears it.
+    let Ok((n, source)) = socket.recv_from(buf) else { return };
+    let source: SocketAddr = canonical(source);
+    let data = buf.get(..n).unwrap_or(&[]);
+    if rtcp {
+        line.call.on_rtcp(now_ns, data);
+    } else {
+        line.call.on_rtp(now_ns, source, data);
+    }
+}

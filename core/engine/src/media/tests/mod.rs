@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Scenarios of the media thread, named by what happens.
+
+mod loopback;

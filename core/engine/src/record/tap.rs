@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The ring between a call and the recorder.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::media::FRAME;
+
+/// Two seconds of both channels.
+const RING: usize = 2 * 2 * 8000;
+
+#[derive(Debug, Default)]
+struct Shared {
+    done: AtomicBool,
+    /// Samples a channel that are still to follow as silence when the call is done.
+    rest: AtomicU64,
+}
+
+/// The call's end.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    ring: Producer<i16>,
+    shared: Arc<Shared>,
+    /// Samples a channel for which there was no room, not yet made up for by silence.
+    owed: u64,
+    lost: u64,
+}
+
+/// The recorder's end.
+#[derive(Debug)]
+pub(crate) struct Reel {
+    pub(crate) ring: Consumer<i16>,
+    shared: Arc<Shared>,
+}
+
+/// A ring for one call.
+pub(crate) fn tap() -> (Tap, Reel) {
+    let (producer, consumer) = RingBuffer::new(RING);
+    let shared = Arc::new(Shared::default());
+    let tap = Tap { ring: producer, shared: Arc::clone(&shared), owed: 0, lost: 0 };
+    (tap, Reel { ring: consumer, shared })
+}
+
+impl Tap {
+    /// Records one frame of both channels; without room, silence takes its place later.
+    pub(crate) fn frame(&mut self, caller: &[i16; FRAME], agent: &[i16; FRAME]) {
+        self.pay();
+        let both = caller.iter().zip(agent).flat_map(|(l, r)| [*l, *r]);
+        match self.ring.write_chunk_uninit(FRAME * 2) {
+            Ok(chunk) if self.owed == 0 => {
+                chunk.fill_from_iter(both);
+            }
+            _ => {
+                self.owed += FRAME as u64;
+                self.lost += FRAME as u64;
+            }
+        }
+    }
+
+    /// Time that has no audio: silence of `samples`.
+    pub(crate) fn skip(&mut self, samples: u64) {
+        self.owed += samples;
+    }
+
+    /// Writes owed silence as far as there is room, at most a few frames a tick.
+    fn pay(&mut self) {
+        let room = self.ring.slots() / 2;
+        let n = (self.owed as usize).min(room).min(FRAME * 4);
+        if n == 0 {
+            return;
+        }
+        if let Ok(chunk) = self.ring.write_chunk_uninit(n * 2) {
+            chunk.fill_from_iter(std::iter::repeat_n(0, n * 2));
+            self.owed -= n as u64;
+        }
+    }
+
+    /// Samples a channel lost to a slow recorder so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// No more audio.
+    pub(crate) fn finish(&mut self) {
+        self.shared.rest.store(self.owed, Ordering::Relaxed);
+        self.shared.done.store(true, Ordering::Release);
+    }
+}
+
+impl Reel {
+    /// Whether the call is done; then the ring holds all that will come, but for silence of this
+    /// many samples.
+    pub(crate) fn done(&self) -> Option<u64> {
+        self.shared.done.load(Ordering::Acquire).then(|| self.shared.rest.load(Ordering::Relaxed))
+    }
+}
