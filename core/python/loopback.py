@@ -6,13 +6,15 @@ from __future__ import annotations
 import asyncio
 import math
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from voicecore import Call, CallEvent, Engine
 
 T = TypeVar("T")
+
+StartEngine = Callable[..., Coroutine[Any, Any, Engine]]
 
 # Longest a single step may take on a loaded machine. Nothing is expected to come near it.
 PATIENCE_S = 10.0
@@ -53,7 +55,7 @@ class Pair:
     def uri(self, user: str = "100") -> str:
         """Where the callee answers."""
         host, port = self.callee.sip_address
-        return f"sip:{user}@{host}:{port}"
+        return f"sip:{user}@[{host}]:{port}" if ":" in host else f"sip:{user}@{host}:{port}"
 
     async def next_call(self) -> Call:
         """The next call that comes in at the callee."""

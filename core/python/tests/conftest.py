@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ from voicecore import Engine, EngineConfig
 
 # For `loopback`, which the tests share. Last, so that an installed voicecore comes first.
 sys.path.append(str(Path(__file__).parent.parent))
-from loopback import Pair
-
-StartEngine = Callable[..., Coroutine[Any, Any, Engine]]
+from loopback import Pair, StartEngine
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loopback import Pair, collect, next_of, sine, soon
+from loopback import Pair, StartEngine, collect, next_of, sine, soon
 from voicecore import (
     CallEnded,
     CallGone,
@@ -48,6 +48,15 @@ async def test_the_callee_hangs_up(pair: Pair) -> None:
     assert end.by_remote
     assert end.stats.codec == "PCMA"
     assert out.stats() == end.stats
+
+
+async def test_over_ipv6(start_engine: StartEngine) -> None:
+    pair = Pair(await start_engine(bind="::1"), await start_engine(bind="::1"))
+    out, into = await pair.connect()
+    assert into.source.startswith("[::1]:")
+    assert into.dialled.host == "::1"
+    into.hangup()
+    assert (await soon(next_of(out, CallEnded))).by_remote
 
 
 async def test_busy(pair: Pair) -> None:
