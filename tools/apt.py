@@ -127,7 +127,9 @@ def repositories(label: str = "Debian") -> list[str]:
         run(["apt-get", *options, "update"], UPDATE_TIMEOUT_S, check=False)
         uris = indextargets(options, label)
     if not uris:
-        raise AptError("apt knows no Debian repository; check its sources with: apt-get indextargets")
+        raise AptError(
+            "apt knows no Debian repository; check its sources with: apt-get indextargets"
+        )
     return uris
 
 
@@ -190,7 +192,9 @@ def run(command: list[str], timeout_s: float, *, check: bool = True) -> str:
         raise AptError(f"{command[0]}: {error}") from error
     if check and done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "W:", "Err"))]
-        raise AptError(f"{Path(command[0]).name}: " + ("; ".join(lines[-3:]) or f"exit {done.returncode}"))
+        raise AptError(
+            f"{Path(command[0]).name}: " + ("; ".join(lines[-3:]) or f"exit {done.returncode}")
+        )
     return done.stdout
 
 

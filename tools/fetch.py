@@ -229,7 +229,10 @@ def _url(urls: list[str], pinned: Pinned, part: Path) -> None:
     failures: list[str] = []
     for url in urls:
         try:
-            with urllib.request.urlopen(url, timeout=URL_TIMEOUT_S) as source, part.open("wb") as sink:
+            with (
+                urllib.request.urlopen(url, timeout=URL_TIMEOUT_S) as source,
+                part.open("wb") as sink,
+            ):
                 # One byte more than pinned is enough to know that it is the wrong file.
                 remaining = pinned.size + 1
                 while remaining > 0 and (block := source.read(min(1 << 20, remaining))):

@@ -3,8 +3,9 @@
 
     python3 -m tools.pjsip
 
-The prefix holds ``include/``, ``lib/*.a`` and ``lib/link.txt`` (link flags in order, one a line). Its name is a hash over
-all that goes in: sources, patches, config_site.h, flags, machine, compiler, OpenSSL. Built once, then found.
+The prefix holds ``include/``, ``lib/*.a`` and ``lib/link.txt`` (link flags in order, one a line).
+Its name is a hash over all that goes in: sources, patches, config_site.h, flags, machine, compiler,
+OpenSSL. Built once, then found.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def _compiler() -> str:
             if probe.returncode != 0:
                 missing.append(package)
     if missing:
-        raise BuildError(f"PJSIP needs these to build; install them: apt-get install {' '.join(missing)}")
+        raise BuildError(
+            f"PJSIP needs these to build; install them: apt-get install {' '.join(missing)}"
+        )
     return compiler
 
 
@@ -143,12 +146,15 @@ def _build_into(prefix: Path, compiler: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     jobs = f"-j{os.cpu_count() or 1}"
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=prefix.parent, prefix="build-") as scratch, log.open("w") as sink:
+    log.write_text("")
+    with tempfile.TemporaryDirectory(dir=prefix.parent, prefix="build-") as scratch:
         work = Path(scratch)
         stage = work / "stage"
-        steps = _Steps(sink=sink, log=log, env=_environment(compiler, stage))
+        steps = _Steps(log=log, env=_environment(compiler, stage))
         srtp_tree = _unpack(srtp, work / "srtp")
-        steps.run("libsrtp: configure", srtp_tree, ["./configure", f"--prefix={stage}", *SRTP_FLAGS])
+        steps.run(
+            "libsrtp: configure", srtp_tree, ["./configure", f"--prefix={stage}", *SRTP_FLAGS]
+        )
         steps.run("libsrtp: compile", srtp_tree, ["make", jobs, "libsrtp2.a"])
         steps.run("libsrtp: install", srtp_tree, ["make", "install"])
         tree = _unpack(pjproject, work / "pjproject")
@@ -166,8 +172,7 @@ def _build_into(prefix: Path, compiler: str) -> None:
 class _Steps:
     """Runs the steps of a build, one progress line each, their output in one log."""
 
-    def __init__(self, sink: object, log: Path, env: dict[str, str]) -> None:
-        self._sink = sink
+    def __init__(self, log: Path, env: dict[str, str]) -> None:
         self._log = log
         self._env = env
 
@@ -188,7 +193,9 @@ class _Steps:
             )
         if done.returncode != 0:
             tail = "\n  ".join(self._log.read_text(errors="replace").splitlines()[-8:])
-            raise BuildError(f"{what} failed (exit {done.returncode}); full log: {self._log}\n  {tail}")
+            raise BuildError(
+                f"{what} failed (exit {done.returncode}); full log: {self._log}\n  {tail}"
+            )
         say(f"{what}: {time.monotonic() - started:.0f} s")
 
 

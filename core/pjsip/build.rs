@@ -19,7 +19,8 @@ fn main() -> ExitCode {
 
 fn build() -> Result<(), String> {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
-    let root = here.parent().and_then(Path::parent).ok_or("the crate is not inside the repository")?;
+    let root =
+        here.parent().and_then(Path::parent).ok_or("the crate is not inside the repository")?;
     println!("cargo:rerun-if-env-changed=VC_PJSIP_PREFIX");
     for path in ["shim", "patches", "config_site.h"] {
         println!("cargo:rerun-if-changed={path}");
@@ -85,7 +86,8 @@ fn emit_link_flags(prefix: &Path, flags: &str) -> Result<(), String> {
     let lib = prefix.join("lib");
     println!("cargo:rustc-link-search=native={}", lib.display());
     for flag in flags.lines().filter(|line| !line.is_empty()) {
-        let name = flag.strip_prefix("-l").ok_or_else(|| format!("link.txt: {flag:?} is no -l flag"))?;
+        let name =
+            flag.strip_prefix("-l").ok_or_else(|| format!("link.txt: {flag:?} is no -l flag"))?;
         let kind = if lib.join(format!("lib{name}.a")).exists() { "static" } else { "dylib" };
         println!("cargo:rustc-link-lib={kind}={name}");
     }

@@ -9,7 +9,8 @@ const SDP_MAX: usize = 8192;
 /// A `sip:` URI in one piece.
 pub(crate) fn uri(text: &str, which: &'static str) -> Result<(), SipError> {
     let scheme = text.get(..4).is_some_and(|s| s.eq_ignore_ascii_case("sip:"));
-    let clean = text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'"' | b','));
+    let clean =
+        text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'"' | b','));
     if scheme && clean && text.len() > 4 && text.len() <= URI_MAX {
         Ok(())
     } else {
@@ -29,7 +30,10 @@ pub(crate) fn header_text(text: &str, which: &'static str) -> Result<(), SipErro
 /// SDP of a size that fits a datagram.
 pub(crate) fn sdp(text: &str) -> Result<(), SipError> {
     if text.is_empty() || text.len() > SDP_MAX || text.contains('\0') {
-        return Err(SipError::BadSdp(format!("1 to {SDP_MAX} bytes without NUL expected, {} given", text.len())));
+        return Err(SipError::BadSdp(format!(
+            "1 to {SDP_MAX} bytes without NUL expected, {} given",
+            text.len()
+        )));
     }
     Ok(())
 }
@@ -41,7 +45,17 @@ mod tests {
     #[test]
     fn nothing_breaks_out_of_a_header() {
         assert!(uri("sip:100@127.0.0.1:5060;transport=tcp", "x").is_ok());
-        for bad in ["", "sip:", "tel:+49", "sip:a@b\r\nX: y", "sip:a b@c", "sip:a@b>", "100@host", "sips:a@b", "é"] {
+        for bad in [
+            "",
+            "sip:",
+            "tel:+49",
+            "sip:a@b\r\nX: y",
+            "sip:a b@c",
+            "sip:a@b>",
+            "100@host",
+            "sips:a@b",
+            "é",
+        ] {
             assert_eq!(uri(bad, "x"), Err(SipError::BadUri("x")), "{bad:?}");
         }
         assert!(header_text("voice-edge", "x").is_ok());

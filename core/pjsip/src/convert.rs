@@ -48,7 +48,8 @@ pub(crate) fn media_from_c(media: &ffi::Media) -> Option<MediaDescription> {
         ffi::CODEC_PCMU => Codec::Pcmu,
         _ => return None,
     };
-    let direction = match (media.direction & ffi::SENDS != 0, media.direction & ffi::RECEIVES != 0) {
+    let direction = match (media.direction & ffi::SENDS != 0, media.direction & ffi::RECEIVES != 0)
+    {
         (true, true) => Direction::SendRecv,
         (true, false) => Direction::SendOnly,
         (false, true) => Direction::RecvOnly,

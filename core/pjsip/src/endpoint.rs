@@ -65,7 +65,8 @@ impl Endpoint {
             return Err(SipError::BadArgument("codecs"));
         }
         check::header_text(&cfg.user_agent, "user_agent")?;
-        let max_calls = u32::try_from(cfg.max_calls).map_err(|_| SipError::BadArgument("max_calls"))?;
+        let max_calls =
+            u32::try_from(cfg.max_calls).map_err(|_| SipError::BadArgument("max_calls"))?;
         let (tx, rx) = wake_pair()?;
         if EXISTS.swap(true, Ordering::AcqRel) {
             return Err(SipError::EndpointExists);
@@ -94,19 +95,33 @@ impl Endpoint {
 
     /// Opens a UDP transport and returns the address it is bound to. `public` is what peers are told instead.
     /// Errors: [`SipError::Bind`].
-    pub fn add_udp(&mut self, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+    pub fn add_udp(
+        &mut self,
+        bind: SocketAddr,
+        public: Option<IpAddr>,
+    ) -> Result<SocketAddr, SipError> {
         self.add(ffi::vc_add_udp, bind, public)
     }
 
     /// Opens a TCP listener and returns the address it is bound to. `public` is what peers are told instead.
     /// Errors: [`SipError::Bind`].
-    pub fn add_tcp(&mut self, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+    pub fn add_tcp(
+        &mut self,
+        bind: SocketAddr,
+        public: Option<IpAddr>,
+    ) -> Result<SocketAddr, SipError> {
         self.add(ffi::vc_add_tcp, bind, public)
     }
 
-    fn add(&mut self, open: OpenFn, bind: SocketAddr, public: Option<IpAddr>) -> Result<SocketAddr, SipError> {
+    fn add(
+        &mut self,
+        open: OpenFn,
+        bind: SocketAddr,
+        public: Option<IpAddr>,
+    ) -> Result<SocketAddr, SipError> {
         let address = addr_to_c(bind);
-        let shown = public.map_or_else(ffi::Addr::default, |ip| addr_to_c(SocketAddr::new(ip, bind.port())));
+        let shown = public
+            .map_or_else(ffi::Addr::default, |ip| addr_to_c(SocketAddr::new(ip, bind.port())));
         let mut bound = ffi::Addr::default();
         // SAFETY: raw is live until Drop; the addresses live over the call.
         let status = unsafe { open(self.raw, &address, &shown, &mut bound) };
@@ -164,7 +179,12 @@ impl Endpoint {
     }
 
     /// Refuses an incoming call with a status of 300..=699. `Ended` follows.
-    pub fn reject(&mut self, call: CallId, status: u16, retry_after: Option<u32>) -> Result<(), SipError> {
+    pub fn reject(
+        &mut self,
+        call: CallId,
+        status: u16,
+        retry_after: Option<u32>,
+    ) -> Result<(), SipError> {
         if !(300..=699).contains(&status) {
             return Err(SipError::BadArgument("status"));
         }
@@ -205,7 +225,9 @@ impl Endpoint {
         match status {
             0 => Ok(CallId(call)),
             ffi::EURI => Err(SipError::BadUri("the called URI, the From URI or the route")),
-            ffi::ESTATE => Err(SipError::NotReady("no transport leads there; add UDP or TCP first")),
+            ffi::ESTATE => {
+                Err(SipError::NotReady("no transport leads there; add UDP or TCP first"))
+            }
             other => self.done(CallId(call), "dialling", other).map(|()| CallId(call)),
         }
     }
@@ -234,7 +256,9 @@ impl Endpoint {
         match status {
             0 => Ok(RegId(reg)),
             ffi::EURI => Err(SipError::BadUri("the address of record or the registrar")),
-            ffi::ESTATE => Err(SipError::NotReady("no transport leads there; add UDP or TCP first")),
+            ffi::ESTATE => {
+                Err(SipError::NotReady("no transport leads there; add UDP or TCP first"))
+            }
             other => Err(error("registering", other)),
         }
     }

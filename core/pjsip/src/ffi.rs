@@ -131,7 +131,12 @@ extern "C" {
     pub(crate) fn vc_ring(ep: *mut RawEndpoint, call: u64) -> c_int;
     pub(crate) fn vc_set_local_sdp(ep: *mut RawEndpoint, call: u64, sdp: Str) -> c_int;
     pub(crate) fn vc_answer(ep: *mut RawEndpoint, call: u64) -> c_int;
-    pub(crate) fn vc_reject(ep: *mut RawEndpoint, call: u64, status: u32, retry_after: i64) -> c_int;
+    pub(crate) fn vc_reject(
+        ep: *mut RawEndpoint,
+        call: u64,
+        status: u32,
+        retry_after: i64,
+    ) -> c_int;
     pub(crate) fn vc_hangup(ep: *mut RawEndpoint, call: u64) -> c_int;
     pub(crate) fn vc_dial(
         ep: *mut RawEndpoint,

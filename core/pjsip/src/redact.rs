@@ -7,7 +7,9 @@ const MAX_TEXT: usize = 240;
 /// The URI without its user part: `sip:…@host:port`. Parameters and headers go too: they can hold numbers.
 pub fn redact_uri(uri: &str) -> String {
     let (scheme, rest) = match uri.split_once(':') {
-        Some((scheme, rest)) if scheme.len() <= 5 && scheme.chars().all(|c| c.is_ascii_alphabetic()) => {
+        Some((scheme, rest))
+            if scheme.len() <= 5 && scheme.chars().all(|c| c.is_ascii_alphabetic()) =>
+        {
             (scheme, rest)
         }
         _ => return "…".to_owned(),
@@ -80,7 +82,10 @@ mod tests {
 
     #[test]
     fn uris_lose_their_user_part() {
-        assert_eq!(redact_uri("sip:+4930123456@example.org:5060;user=phone"), "sip:…@example.org:5060");
+        assert_eq!(
+            redact_uri("sip:+4930123456@example.org:5060;user=phone"),
+            "sip:…@example.org:5060"
+        );
         assert_eq!(redact_uri("sips:a@b@example.org"), "sips:…@example.org");
         assert_eq!(redact_uri("tel:+4930123456"), "tel:…");
         assert_eq!(redact_uri("sip:example.org"), "sip:example.org");

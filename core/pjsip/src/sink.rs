@@ -96,7 +96,8 @@ impl Sink {
             let count = suppressed - inner.suppressed_told;
             inner.suppressed_told = suppressed;
             inner.summary_at = now;
-            let message = format!("{count} SIP log lines and rejections were held back by the rate bound");
+            let message =
+                format!("{count} SIP log lines and rejections were held back by the rate bound");
             inner.queue.push_back(SipEvent::Log { level: 2, message });
         }
         out.extend(inner.queue.drain(..));
@@ -160,19 +161,25 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
         ffi::EV_PROGRESS => SipEvent::Progress { call, status },
         ffi::EV_MEDIA => SipEvent::Media { call, media: media_from_c(&event.media)? },
         ffi::EV_CONFIRMED => SipEvent::Confirmed { call },
-        ffi::EV_ENDED => {
-            SipEvent::Ended { call, status, reason: redact_text(&owned(text)), by_remote: event.flag != 0 }
-        }
+        ffi::EV_ENDED => SipEvent::Ended {
+            call,
+            status,
+            reason: redact_text(&owned(text)),
+            by_remote: event.flag != 0,
+        },
         ffi::EV_REGISTRATION => SipEvent::Registration {
             reg: RegId(event.id),
             status,
             reason: redact_text(&owned(text)),
             expires_s: event.expires,
         },
-        ffi::EV_REJECTED => SipEvent::Rejected { source: source_of(event), status, why: literal(text) },
-        ffi::EV_MALFORMED => {
-            SipEvent::Malformed { source: addr_from_c(&event.source), why: redact_text(&owned(text)) }
+        ffi::EV_REJECTED => {
+            SipEvent::Rejected { source: source_of(event), status, why: literal(text) }
         }
+        ffi::EV_MALFORMED => SipEvent::Malformed {
+            source: addr_from_c(&event.source),
+            why: redact_text(&owned(text)),
+        },
         ffi::EV_LOG => log_event(event, &owned(text))?,
         _ => return None,
     })

@@ -303,7 +303,9 @@ impl fmt::Debug for SipEvent {
             SipEvent::Media { call, media } => {
                 f.debug_struct("Media").field("call", call).field("media", media).finish()
             }
-            SipEvent::Confirmed { call } => f.debug_struct("Confirmed").field("call", call).finish(),
+            SipEvent::Confirmed { call } => {
+                f.debug_struct("Confirmed").field("call", call).finish()
+            }
             SipEvent::Ended { call, status, reason, by_remote } => f
                 .debug_struct("Ended")
                 .field("call", call)

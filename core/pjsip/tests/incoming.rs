@@ -222,7 +222,9 @@ fn calls_above_the_limit_get_503() {
 fn offers_without_common_codec_get_488() {
     let mut s = Stage::new();
     for offer in [
-        OFFER.replace("8 0 101", "18").replace("a=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n", ""),
+        OFFER
+            .replace("8 0 101", "18")
+            .replace("a=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n", ""),
         OFFER.replace("RTP/AVP", "RTP/SAVP"),
         OFFER.replace("m=audio 40000", "m=audio 0"),
         OFFER.replace("m=audio", "m=video"),

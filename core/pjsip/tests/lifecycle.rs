@@ -28,7 +28,14 @@ fn ten_lives_leave_no_descriptor_behind() {
         let tcp = ep.add_tcp(ANY.parse().unwrap(), None).unwrap();
         assert!(udp.port() != 0 && tcp.port() != 0);
         let uri = format!("sip:x@{udp}");
-        ep.dial(&DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None }).unwrap();
+        ep.dial(&DialRequest {
+            uri,
+            from: None,
+            sdp: LOCAL.to_owned(),
+            credentials: None,
+            route: None,
+        })
+        .unwrap();
         let stream = TcpStream::connect(tcp).unwrap();
         let mut events = Vec::new();
         for _ in 0..5 {
@@ -218,7 +225,8 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
     let (mut ep, _waker) = Endpoint::new(&EndpointConfig::default()).unwrap();
     ep.add_udp(ANY.parse().unwrap(), None).unwrap();
     let uri = format!("sip:100@{callee}");
-    let request = DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None };
+    let request =
+        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None };
     let call = ep.dial(&request).unwrap();
     let mut events = Vec::new();
     let mut seen = Vec::new();
@@ -239,7 +247,9 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
     });
     let media = media.unwrap();
     assert_eq!((media.codec, media.direction), (Codec::Pcma, Direction::SendRecv));
-    let Some(SipEvent::Ended { status: 200, by_remote, .. }) = seen.last() else { panic!("{seen:?}") };
+    let Some(SipEvent::Ended { status: 200, by_remote, .. }) = seen.last() else {
+        panic!("{seen:?}")
+    };
     assert_eq!(*by_remote, callee_hangs_up);
     ep.shutdown();
 }

@@ -46,7 +46,8 @@ fn old_style_hold_stops_our_sending() {
 #[test]
 fn codec_and_event_payload_type_switch_in_reinvite() {
     let mut s = Stage::new();
-    let first = OFFER.replace("RTP/AVP 8 0 101", "RTP/AVP 0 101").replace("a=rtpmap:8 PCMA/8000\r\n", "");
+    let first =
+        OFFER.replace("RTP/AVP 8 0 101", "RTP/AVP 0 101").replace("a=rtpmap:8 PCMA/8000\r\n", "");
     let (mut uac, _) = s.answered(Some(&first));
     assert_eq!(s.media().codec, Codec::Pcmu);
     s.confirmed();
@@ -67,7 +68,9 @@ fn unusable_reinvite_leaves_the_session_as_it_was() {
     let mut s = Stage::new();
     let (mut uac, call) = s.answered(Some(OFFER));
     s.confirmed();
-    let bad = OFFER.replace("RTP/AVP 8 0 101", "RTP/AVP 18").replace("a=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n", "");
+    let bad = OFFER
+        .replace("RTP/AVP 8 0 101", "RTP/AVP 18")
+        .replace("a=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n", "");
     s.send(uac.invite(Some(&bad)));
     s.receive_line("488");
     s.send(uac.message("ACK", None));
@@ -104,7 +107,8 @@ fn update_with_offer_is_answered() {
 fn every_event_payload_type_is_taken_from_sdp() {
     let mut s = Stage::new();
     for pt in [96_u8, 102, 127] {
-        let offer = OFFER.replace("8 0 101", &format!("8 0 {pt}")).replace(":101 ", &format!(":{pt} "));
+        let offer =
+            OFFER.replace("8 0 101", &format!("8 0 {pt}")).replace(":101 ", &format!(":{pt} "));
         let (_, call) = s.answered(Some(&offer));
         let media = s.media();
         assert_eq!((media.telephone_event, media.rx_telephone_event), (Some(pt), Some(pt)));
@@ -127,7 +131,9 @@ fn packet_time_and_rtcp_port_are_honoured() {
 fn a_second_stream_is_refused_in_the_answer() {
     let mut s = Stage::new();
     let mut uac = Uac::new(&s);
-    s.send(uac.invite(Some(&format!("{OFFER}m=video 40004 RTP/AVP 96\r\na=rtpmap:96 VP8/90000\r\n"))));
+    s.send(
+        uac.invite(Some(&format!("{OFFER}m=video 40004 RTP/AVP 96\r\na=rtpmap:96 VP8/90000\r\n"))),
+    );
     let call = s.incoming();
     s.ep.set_local_sdp(call, LOCAL).unwrap();
     s.ep.answer(call).unwrap();
@@ -147,7 +153,8 @@ fn bad_local_sdp_is_an_error_and_the_call_stays() {
         assert_eq!(error.code(), "sip.bad_sdp", "{bad:?}");
     }
     // One that fits nothing in the offer: the error says so, and the caller gets 488.
-    s.ep.set_local_sdp(call, &LOCAL.replace("8 0 101", "9").replace("PCMA/8000", "G722/8000")).unwrap();
+    s.ep.set_local_sdp(call, &LOCAL.replace("8 0 101", "9").replace("PCMA/8000", "G722/8000"))
+        .unwrap();
     let _ = s.ep.answer(call);
     assert_eq!(s.ended(), (488, false));
     let mut last = 0;

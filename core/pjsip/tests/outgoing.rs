@@ -45,7 +45,8 @@ fn call_is_answered_and_ended_by_the_peer() {
         _ => None,
     });
     assert_eq!(seen, (call, 180));
-    let answer = OFFER.replace("8 0 101", "0 96").replace(":101 ", ":96 ").replace("40000", "45000");
+    let answer =
+        OFFER.replace("8 0 101", "0 96").replace(":101 ", ":96 ").replace("40000", "45000");
     reply(&s, &invite, "200 OK", Some(&answer));
     let ack = s.receive_line("ACK");
     assert!(first_line(&ack).starts_with("ACK sip:peer@"), "{ack}");
@@ -133,7 +134,12 @@ fn challenge_is_answered_with_digest() {
     let mut s = Stage::new();
     for (algorithm, code, asked, given) in [
         ("MD5", "401 Unauthorized", "WWW-Authenticate", "Authorization"),
-        ("SHA-256", "407 Proxy Authentication Required", "Proxy-Authenticate", "Proxy-Authorization"),
+        (
+            "SHA-256",
+            "407 Proxy Authentication Required",
+            "Proxy-Authenticate",
+            "Proxy-Authorization",
+        ),
     ] {
         let mut request = request(&s);
         request.credentials = Some(Credentials {
@@ -143,7 +149,9 @@ fn challenge_is_answered_with_digest() {
         });
         let call = s.ep.dial(&request).unwrap();
         let invite = s.receive_line("INVITE");
-        let challenge = format!("{asked}: Digest realm=\"r\",nonce=\"n1\",algorithm={algorithm},qop=\"auth\"\r\n");
+        let challenge = format!(
+            "{asked}: Digest realm=\"r\",nonce=\"n1\",algorithm={algorithm},qop=\"auth\"\r\n"
+        );
         s.send(response(&invite, code, s.peer.local_addr().unwrap(), &challenge, None));
         s.receive_line("ACK");
         let again = s.receive_line("INVITE");
@@ -173,7 +181,8 @@ fn record_routes_are_followed_in_reverse() {
     let mut s = Stage::new();
     let local = s.peer.local_addr().unwrap();
     let (call, invite) = dial(&mut s);
-    let routes = format!("Record-Route: <sip:{local};lr;n=2>\r\nRecord-Route: <sip:127.0.0.1:9;lr;n=1>\r\n");
+    let routes =
+        format!("Record-Route: <sip:{local};lr;n=2>\r\nRecord-Route: <sip:127.0.0.1:9;lr;n=1>\r\n");
     let ok = response(&invite, "200 OK", local, &routes, Some(OFFER)).replacen(
         &format!("<sip:peer@{local}>"),
         "<sip:peer@192.0.2.77:5099>",
@@ -210,7 +219,9 @@ fn large_invite_stays_on_udp_and_is_logged() {
 #[test]
 fn bad_requests_are_errors() {
     let mut s = Stage::with(EndpointConfig { max_calls: 1, ..EndpointConfig::default() });
-    for uri in ["", "100", "tel:+49", "sip:", "sip:a@b\r\nX: y", "sip:@@@@", "sip:100@host:99999999"] {
+    for uri in
+        ["", "100", "tel:+49", "sip:", "sip:a@b\r\nX: y", "sip:@@@@", "sip:100@host:99999999"]
+    {
         let bad = DialRequest { uri: uri.to_owned(), ..request(&s) };
         match s.ep.dial(&bad) {
             Err(SipError::BadUri(_) | SipError::Pj { .. }) => {}

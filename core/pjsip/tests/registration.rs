@@ -52,7 +52,12 @@ fn digest_binding_refresh_and_removal() {
     assert!(header(&first, "To").contains("<sip:bot@example.org>"), "{first}");
     assert!(header(&first, "Contact").contains(&format!("<sip:bot@{}>", s.sip)), "{first}");
     assert_eq!(header(&first, "Expires"), "300");
-    reply(&s, &first, "401 Unauthorized", "WWW-Authenticate: Digest realm=\"r\",nonce=\"n\",algorithm=MD5,qop=\"auth\"\r\n");
+    reply(
+        &s,
+        &first,
+        "401 Unauthorized",
+        "WWW-Authenticate: Digest realm=\"r\",nonce=\"n\",algorithm=MD5,qop=\"auth\"\r\n",
+    );
     let second = s.receive_line("REGISTER");
     assert!(header(&second, "Authorization").contains("username=\"bot\""), "{second}");
     grant(&s, &second, 6);

@@ -73,9 +73,14 @@ fn requests_inside_a_dialog_are_answered() {
     let mut s = Stage::new();
     let (mut uac, _) = s.answered(Some(OFFER));
     s.confirmed();
-    for (method, expected) in
-        [("OPTIONS", 200), ("REFER", 603), ("MESSAGE", 405), ("INFO", 405), ("NOTIFY", 481), ("FROBNICATE", 501)]
-    {
+    for (method, expected) in [
+        ("OPTIONS", 200),
+        ("REFER", 603),
+        ("MESSAGE", 405),
+        ("INFO", 405),
+        ("NOTIFY", 481),
+        ("FROBNICATE", 501),
+    ] {
         let request = uac.request(method, None);
         assert_status(&mut s, &request, expected);
     }
@@ -168,7 +173,8 @@ fn bracketed_hosts_parse() {
     let mut s = Stage::new();
     let mut uac = Uac::new(&s);
     let local = uac.local;
-    let options = uac.request("OPTIONS", None).replace(&format!("UDP {local}"), "UDP [2001:db8::9:1]:5060");
+    let options =
+        uac.request("OPTIONS", None).replace(&format!("UDP {local}"), "UDP [2001:db8::9:1]:5060");
     assert_status(&mut s, &options, 200);
 }
 
@@ -199,7 +205,8 @@ fn what_is_no_sip_is_counted_and_told_with_its_source() {
 fn no_log_or_event_about_refused_things_holds_a_number() {
     let mut s = Stage::new();
     for message in [
-        "INVITE sip:4930123456@x SIP/2.0\r\nFrom: 4930123456\r\nTo: ;;;4930123456\r\n\r\n".to_owned(),
+        "INVITE sip:4930123456@x SIP/2.0\r\nFrom: 4930123456\r\nTo: ;;;4930123456\r\n\r\n"
+            .to_owned(),
         Uac::new(&s).invite(Some(OFFER)).replace("\"Caller\"", "\"4930123456"),
         Uac::new(&s).invite(Some(OFFER)).replace("CSeq: 1", "CSeq: 4930123456x"),
         Uac::new(&s).invite(Some("v=4930123456")),
@@ -242,7 +249,8 @@ fn a_thousand_mutated_invites_leave_it_answering() {
             match random.below(4) {
                 0 => bytes[at] = random.below(256) as u8,
                 1 => drop(bytes.remove(at)),
-                2 => bytes.insert(at, [0, b'\r', b'\n', b';', b'<', 0xff, b':', b'%'][random.below(8)]),
+                2 => bytes
+                    .insert(at, [0, b'\r', b'\n', b';', b'<', 0xff, b':', b'%'][random.below(8)]),
                 _ => bytes.truncate(at.max(1)),
             }
         }

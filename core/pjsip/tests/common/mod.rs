@@ -17,7 +17,8 @@ pub const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.
     m=audio 40000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n\
     a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\na=sendrecv\r\n";
 
-pub const LOCAL: &str = "v=0\r\no=voice 7 7 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+pub const LOCAL: &str =
+    "v=0\r\no=voice 7 7 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     m=audio 30000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n\
     a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\na=sendrecv\r\n";
 
@@ -190,7 +191,8 @@ impl Uac {
 
     /// Any request; `cseq` and `branch` are used as they stand.
     pub fn message(&self, method: &str, body: Option<&str>) -> String {
-        let to_tag = if self.to_tag.is_empty() { String::new() } else { format!(";tag={}", self.to_tag) };
+        let to_tag =
+            if self.to_tag.is_empty() { String::new() } else { format!(";tag={}", self.to_tag) };
         let kind = if body.is_some() { "Content-Type: application/sdp\r\n" } else { "" };
         let body = body.unwrap_or("");
         format!(
@@ -236,13 +238,20 @@ impl Uac {
 }
 
 /// A response of the peer to a request of the endpoint.
-pub fn response(request: &str, status: &str, local: SocketAddr, extra: &str, body: Option<&str>) -> String {
+pub fn response(
+    request: &str,
+    status: &str,
+    local: SocketAddr,
+    extra: &str,
+    body: Option<&str>,
+) -> String {
     let mut out = format!("SIP/2.0 {status}\r\n");
     for name in ["Via", "From", "Call-ID", "CSeq"] {
         out += &format!("{name}: {}\r\n", header(request, name));
     }
     let to = header(request, "To");
-    let tagged = if to.contains(";tag=") || status.starts_with("100") { to } else { format!("{to};tag=p1") };
+    let tagged =
+        if to.contains(";tag=") || status.starts_with("100") { to } else { format!("{to};tag=p1") };
     out += &format!("To: {tagged}\r\nContact: <sip:peer@{local}>\r\n{extra}");
     if body.is_some() {
         out += "Content-Type: application/sdp\r\n";
