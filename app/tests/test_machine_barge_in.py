@@ -211,6 +211,7 @@ def test_a_minimum_longer_than_the_pause_lets_short_sounds_pass() -> None:
     b.replies("It is noon.", ms=2_000)
     b.wait(300)
     b.sound(150)
+    b.wait(200)
     b.none(ev.ClearPlayout, ev.CancelReply, ev.Transcribe)
     assert b.state() is State.SPEAKING
     b.starts_speaking()

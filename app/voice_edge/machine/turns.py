@@ -107,7 +107,8 @@ class AgentTurn:
     cut_ns: int | None = None
     heard_until_ns: int | None = None
     samples: int = 0  # heard, at the line rate
-    settled: bool = False  # ``samples`` is final
+    settled: bool = False  # ``samples`` is known
+    estimated: bool = False  # by the clock: the core's count still wins
     whole: bool = False  # played to its end
     replaced: bool = False  # its cut sentence was heard whole in the turn that resumed it
 
@@ -125,20 +126,24 @@ class AgentTurn:
 
     def settle(self, samples: int, at_ns: int) -> None:
         """The play-out is over: ``samples`` were heard."""
-        if self.settled:
+        if self.settled and not self.estimated:
             return
+        self.estimated = False
         self.samples, self.heard_until_ns, self.settled = samples, at_ns, True
         if self.resumes is not None and self.heard:
             self.resumes.replaced = True
 
     def estimate(self, now_ns: int) -> None:
         """Settle without the core's count: by the clock, never more than was queued."""
+        if self.settled:
+            return
         end = now_ns if self.cut_ns is None else self.cut_ns
         if self.first_sample_ns is None:
             self.settle(0, end)
         else:
             played = max(0, end - self.first_sample_ns) // NS_PER_SAMPLE
             self.settle(min(self.queued, played), end)
+        self.estimated = True
 
     def position(self) -> tuple[int, float]:
         """(sentences heard whole, part of the next one that was heard, 0…1)."""
