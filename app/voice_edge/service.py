@@ -122,11 +122,12 @@ class Service:
         finally:
             _log.info("stopping, %d calls up", len(self._calls))
             filler.cancel()
+            figures = _summary(engine.stats())  # a stopped engine has none
             await engine.stop()
             await self._finish_calls()
             acceptor.cancel()
             await asyncio.gather(filler, acceptor, return_exceptions=True)
-            _log.info("stopped: %s", _summary(engine.stats()))
+            _log.info("stopped: %s", figures)
 
     async def _until_stop(self, work: Any) -> None:
         """Await ``work`` or the stop, whichever comes first."""
