@@ -21,7 +21,11 @@ MAX_FILE = 25 * 1024 * 1024  # as the OpenAI API
 _LANGUAGES = ("en", "english")
 _FRAMES_PER_S = 100
 _MAX_FRAMES = 3000  # the model's 30 s
-_MIN_FRAMES = 1500  # under 10 s it starts to repeat itself
+_MIN_FRAMES = 1500  # with 10 s it starts to repeat itself
+# On 40 synthetic phrases of two sentences: a greedy search that starts with the first sample
+# sometimes stops after the first sentence (7.7 % word errors); these two bring 2.6 %.
+_BEAM = 3
+_MARGIN = RECOGNISER_RATE // 10
 
 
 class Recogniser(Protocol):
@@ -58,12 +62,13 @@ class WhisperRecogniser:
         )
 
     def transcribe(self, samples: Samples) -> str:
+        samples = np.pad(samples, _MARGIN)
         needed = len(samples) * _FRAMES_PER_S // RECOGNISER_RATE + _FRAMES_PER_S
         self._model.frames = min(max(needed, _MIN_FRAMES), _MAX_FRAMES)
         segments, _ = self._model.transcribe(
             samples,
             language="en",
-            beam_size=1,
+            beam_size=_BEAM,
             temperature=0.0,
             without_timestamps=True,
             condition_on_previous_text=False,
