@@ -46,10 +46,16 @@ impl States {
         &self.record(call)[self.input + UNITS..]
     }
 
-    /// Both states of the LSTM, to be written: hidden, cell.
-    pub fn lstm_mut(&mut self, call: usize) -> (&mut [f32], &mut [f32]) {
+    /// Hidden state, to be written.
+    pub fn hidden_mut(&mut self, call: usize) -> &mut [f32] {
         let input = self.input;
-        self.record_mut(call)[input..].split_at_mut(UNITS)
+        &mut self.record_mut(call)[input..][..UNITS]
+    }
+
+    /// Cell state, to be written.
+    pub fn cell_mut(&mut self, call: usize) -> &mut [f32] {
+        let input = self.input;
+        &mut self.record_mut(call)[input + UNITS..]
     }
 
     /// Forgets everything that was heard.

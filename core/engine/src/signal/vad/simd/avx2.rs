@@ -74,9 +74,8 @@ fn single(job: Job<'_>) {
     run(RowsInLanes::<_, 1, 8>(Avx2(())), job);
 }
 
-pub static TILES: [Tile; 4] = [
-    Tile { calls: 1, cost: 22, run: single },
-    Tile { calls: 8, cost: 70, run: lanes::<8, 1> },
-    Tile { calls: 16, cost: 130, run: lanes::<4, 2> },
-    Tile { calls: 24, cost: 180, run: lanes::<4, 3> },
+pub static TILES: [Tile; 3] = [
+    Tile { calls: 1, cost: 8, run: single },
+    Tile { calls: 8, cost: 44, run: lanes::<8, 1> },
+    Tile { calls: 16, cost: 86, run: lanes::<4, 2> },
 ];

@@ -72,9 +72,8 @@ fn single(job: Job<'_>) {
     run(RowsInLanes::<_, 1, 8>(unsafe { Avx2::assume() }), job);
 }
 
-pub static TILES: [Tile; 4] = [
-    Tile { calls: 1, cost: 20, run: single },
-    Tile { calls: 16, cost: 80, run: lanes::<1> },
-    Tile { calls: 32, cost: 130, run: lanes::<2> },
-    Tile { calls: 48, cost: 190, run: lanes::<3> },
+pub static TILES: [Tile; 3] = [
+    Tile { calls: 1, cost: 8, run: single },
+    Tile { calls: 16, cost: 46, run: lanes::<1> },
+    Tile { calls: 32, cost: 83, run: lanes::<2> },
 ];

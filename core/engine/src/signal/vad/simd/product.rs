@@ -42,8 +42,8 @@ impl<S: Simd, const ROWS: usize, const VECTORS: usize> Product for CallsInLanes<
         assert!(cols.end <= matrix.cols() && x.len() >= depth * Self::CALLS);
         let rows = matrix.rows();
         let out = &mut out[..rows * Self::CALLS];
-        for (block, out) in out.chunks_exact_mut(ROWS * Self::CALLS).enumerate() {
-            let row = block * ROWS;
+        for (stripe, out) in out.chunks_exact_mut(ROWS * Self::CALLS).enumerate() {
+            let row = stripe * ROWS;
             let weights = &matrix.panel(row / PANEL)[cols.start * PANEL..cols.end * PANEL];
             let weights = &weights[row % PANEL..];
             let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
