@@ -22,6 +22,7 @@ POLICY = Policy(
     barge_in_min_ns=100 * MS,
     noise_ns=120 * MS,
     backchannels=frozenset({"uh-huh", "mm"}),
+    segment_ns=30_000 * MS,
     transcript_ns=11_000 * MS,
     answer_ns=15_000 * MS,
     playout_slack_ns=60_000 * MS,

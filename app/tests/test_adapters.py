@@ -181,7 +181,8 @@ def test_one_client_serves_many_requests_over_few_connections() -> None:
             for _ in range(5):
                 assert await client.transcribe(PCM) == "ok"
             assert server.connections == 1
-            assert client.metrics.requests == 5
+            assert client.metrics.requests == len(client.metrics.total_ms) == 5
+            assert client.metrics.cancelled == 0
             assert "requests=5" in client.metrics.summary()
 
     run(scenario())

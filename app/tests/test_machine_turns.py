@@ -182,6 +182,38 @@ def test_sentences_wait_while_it_is_not_clear_whether_the_caller_goes_on() -> No
     b.none(ev.CancelReply, ev.Transcribe)
 
 
+def test_very_long_speech_is_recognised_in_pieces() -> None:
+    b = Bench().greeted()
+    b.starts_speaking()
+    first = b.take(ev.StartCapture).segment_id
+    b.wait(30_000)
+    assert b.take(ev.Transcribe).segment_id == first
+    second = b.take(ev.StartCapture).segment_id
+    # The audio of the first is taken before that of the second begins.
+    assert b.state() is State.LISTENING
+    b.transcript("Once upon a time", first)
+    b.none(ev.Request)
+    b.wait(15_000)
+    b.stops_speaking()
+    assert b.take(ev.Transcribe).segment_id == second
+    b.transcript("there was a king", second)
+    assert b.take(ev.Request).messages[-1].content == "Once upon a time there was a king"
+    b.wait(14_000)
+    b.none(ev.Transcribe, ev.StartCapture)
+
+
+def test_the_end_of_long_speech_may_be_too_short_for_words() -> None:
+    b = Bench().greeted()
+    b.starts_speaking()
+    b.wait(30_000)
+    first = b.take(ev.Transcribe).segment_id
+    b.wait(50)
+    b.stops_speaking()
+    b.none(ev.Transcribe)
+    b.transcript("Once upon a time", first)
+    assert b.take(ev.Request)
+
+
 # --- B39: late transcripts ---
 
 

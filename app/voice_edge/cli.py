@@ -83,13 +83,13 @@ def _run(settings: Settings, ready_file: Path | None) -> int:
         _log.error("%s; install the voicecore wheel", error)
         return FAILED
     except Exception as error:
-        if not isinstance(getattr(error, "code", None), str):
-            if isinstance(error, OSError):
-                _log.error("cannot start: %s: %s", error.filename, error.strerror)
-                return FAILED
-            raise
-        # Of voicecore: its message names the place and the remedy.
-        _log.error("cannot start: %s", error)
+        if isinstance(getattr(error, "code", None), str):
+            # Of voicecore: its message names the place and the remedy.
+            _log.error("cannot start: %s", error)
+        elif isinstance(error, OSError):
+            _log.error("cannot start: %s: %s", error.filename, error.strerror)
+        else:
+            _log.critical("ended by a fault of ours", exc_info=error)
         return FAILED
     return OK
 

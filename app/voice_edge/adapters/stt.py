@@ -38,9 +38,8 @@ class SttClient(ModelServer):
         audio = pcm if rate == LINE_RATE else await asyncio.to_thread(doubled, pcm)
         body = wav(audio, rate)
         async with contextlib.aclosing(self.stream(lambda b: self._attempt(body, b))) as texts:
-            async for text in texts:
-                return text
-        raise self._protocol("sends no text")
+            (text,) = [text async for text in texts]
+        return text
 
     async def _attempt(self, body: bytes, budget: Budget) -> AsyncGenerator[str, None]:
         form = aiohttp.FormData()

@@ -71,6 +71,8 @@ class CallMachine(AgentSide):
                         self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
                 case Timer.IDLE:
                     self._idle(now)
+                case Timer.SEGMENT:
+                    self._split_segment(now)
                 case Timer.BARGE:
                     self._barge_in(now)
                 case Timer.TRANSCRIPT:
@@ -128,8 +130,7 @@ class CallMachine(AgentSide):
         if self._segment is not None:
             return
         self._timers.disarm(Timer.IDLE)
-        self._segment = Segment(self._new_id(), event.at_ns)
-        self._actions.append(ev.StartCapture(self._segment.id))
+        self._start_segment(event.at_ns, now)
         if self._agent is None:
             self.state = State.LISTENING  # goes on before the transcript of the first part is there
         elif self._may_cut(self._agent):
@@ -138,6 +139,19 @@ class CallMachine(AgentSide):
                 self._barge_in(now)
             else:
                 self._timers.arm(Timer.BARGE, due)
+
+    def _start_segment(self, at_ns: int, now: int) -> None:
+        self._segment = Segment(self._new_id(), at_ns)
+        self._actions.append(ev.StartCapture(self._segment.id))
+        self._timers.arm(Timer.SEGMENT, now + self.policy.segment_ns)
+
+    def _split_segment(self, now: int) -> None:
+        """The caller speaks on and on: have what there is recognised already."""
+        segment = self._segment
+        if segment is not None:
+            segment.end_ns = now
+            self._close_segment(segment, now)
+            self._start_segment(now, now)
 
     def _may_cut(self, turn: AgentTurn) -> bool:
         if turn.kind is Kind.GOODBYE:
@@ -162,14 +176,20 @@ class CallMachine(AgentSide):
         segment, self._segment = self._segment, None
         if segment is None:
             return
-        self._timers.disarm(Timer.BARGE)
+        self._timers.disarm(Timer.BARGE, Timer.SEGMENT)
         segment.end_ns = event.at_ns
-        noise = event.at_ns - segment.start_ns < self.policy.noise_ns
+        if self._close_segment(segment, now):
+            self.state = State.THINKING
+        else:
+            self._resolve(now)
+
+    def _close_segment(self, segment: Segment, now: int) -> bool:
+        """Have the segment recognised as part of the caller's turn; False if it is nothing."""
+        noise = (segment.end_ns or now) - segment.start_ns < self.policy.noise_ns
         if noise or self._agent is not None:
             # Too short to mean anything, or spoken into a turn it was not allowed to stop.
             self._actions.append(ev.DropCapture(segment.id))
-            self._resolve(now)
-            return
+            return False
         if self._user is None:
             self._user = CallerTurn()
             self.history.append(self._user)
@@ -177,7 +197,7 @@ class CallMachine(AgentSide):
         self._segments[segment.id] = (self._user, segment)
         self._actions.append(ev.Transcribe(segment.id))
         self._timers.arm(Timer.TRANSCRIPT, now + self.policy.transcript_ns)
-        self.state = State.THINKING
+        return True
 
     def _transcript(self, segment_id: int, text: str | None, now: int) -> None:
         turn, segment = self._segments.get(segment_id, (None, None))

@@ -26,6 +26,7 @@ class Policy:
     barge_in_min_ns: int
     noise_ns: int
     backchannels: frozenset[str]
+    segment_ns: int  # longest stretch of speech sent to the recogniser at once
     transcript_ns: int  # the recogniser's own deadline plus slack; only met when it hangs
     answer_ns: int
     playout_slack_ns: int  # beyond the length of what is queued, before the turn is given up
@@ -50,6 +51,7 @@ class Policy:
             barge_in_min_ns=a.barge_in_min_ms * _MS,
             noise_ns=a.noise_ms * _MS,
             backchannels=frozenset(normalised(b) for b in a.backchannels),
+            segment_ns=int(settings.stt.max_audio_s * _NS),
             transcript_ns=int((settings.stt.total_s + 1.0) * _NS),
             answer_ns=int(a.answer_deadline_s * _NS),
             playout_slack_ns=int((settings.llm.total_s + settings.tts.total_s) * _NS),

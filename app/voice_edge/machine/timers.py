@@ -9,6 +9,7 @@ from enum import StrEnum
 class Timer(StrEnum):
     CALL = "call"  # longest call
     IDLE = "idle"  # nobody speaks
+    SEGMENT = "segment"  # one segment is as long as the recogniser takes
     BARGE = "barge"  # caller speech long enough to stop the agent
     TRANSCRIPT = "transcript"  # the recogniser never reported
     ANSWER = "answer"  # no sound of the answer

@@ -138,6 +138,7 @@ class Tts(Server):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stt(Server):
     rate: int = setting(8_000, choices=(8_000, 16_000))
+    max_audio_s: float = setting(30.0, low=5, high=600)
     total_s: float = setting(10.0, low=0.1, high=600)
 
 
