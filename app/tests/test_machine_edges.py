@@ -106,6 +106,7 @@ def test_a_continuation_without_anything_more_is_no_failure() -> None:
     again = b.take(ev.Request).turn_id
     b.send(ev.ReplyDone(again))
     b.none(ev.Say)
+    assert again in [c.turn_id for c in b.all(ev.CancelReply)]
     assert b.state() is State.LISTENING
     b.says("Thanks")
     assert b.all(ev.Request)
@@ -115,7 +116,10 @@ def test_apology_that_could_not_be_said_is_not_in_the_way() -> None:
     b = Bench().greeted()
     b.says("What time is it?")
     b.send(ev.ReplyFailed(b.take(ev.Request).turn_id))
-    b.send(ev.VoiceFailed(b.take(ev.Say).turn_id, 0))
+    apology = b.take(ev.Say).turn_id
+    b.forget()
+    b.send(ev.VoiceFailed(apology, 0))
+    assert b.take(ev.CancelReply).turn_id == apology
     b.says("What time is it?")
     assert b.take(ev.Request)
 
