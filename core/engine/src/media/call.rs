@@ -274,6 +274,12 @@ impl Call {
         self.tap.is_some()
     }
 
+    /// The caller's last frame.
+    #[cfg(test)]
+    pub(crate) fn caller_frame(&self) -> &[i16; FRAME] {
+        &self.caller
+    }
+
     fn publish(&self) {
         let c = &self.counters;
         if let Some(flow) = &self.flow {

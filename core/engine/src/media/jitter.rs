@@ -81,6 +81,8 @@ pub struct JitterBuffer {
     head: i64,
     /// Next sample to play.
     play: i64,
+    /// First sample of the stream: what is before it was never sent.
+    begin: i64,
     last_at_ns: u64,
     dry_ticks: u32,
     late_run: u32,
@@ -119,6 +121,7 @@ impl JitterBuffer {
             expected_ns: 0,
             head: 0,
             play: 0,
+            begin: 0,
             last_at_ns: 0,
             dry_ticks: 0,
             late_run: 0,
@@ -211,7 +214,8 @@ impl JitterBuffer {
             self.late_run = 0;
             self.slack_min = [NONE_MIN; WINDOWS];
             self.slack_max = [NONE_MAX; WINDOWS];
-            return Some(self.play + self.min);
+            self.begin = self.play + self.min;
+            return Some(self.begin);
         }
         if a.fresh {
             // What is left of the old stream is played out first.
@@ -352,6 +356,9 @@ impl JitterBuffer {
                 self.take(run);
                 self.plc.good(run);
                 *real = true;
+            } else if self.play + n as i64 <= self.begin {
+                run.fill(0);
+                self.play += n as i64;
             } else {
                 *concealed |= self.plc.conceal(run);
                 self.play += n as i64;

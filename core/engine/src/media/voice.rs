@@ -91,6 +91,12 @@ impl Voice {
         Ok(Some(self.queue_audio(turn, line)))
     }
 
+    /// Line samples that wait to be sent.
+    #[cfg(test)]
+    pub(crate) fn queued(&self) -> u64 {
+        self.level.samples.load(Relaxed)
+    }
+
     /// What to queue when a turn gets no more audio: the filter's rest, then the end.
     pub(crate) fn finish(&mut self, turn: u64) -> Vec<Push> {
         let mut pushes = Vec::with_capacity(2);

@@ -2,3 +2,6 @@
 //! Scenarios of the media thread, named by what happens.
 
 mod loopback;
+mod receive;
+mod rig;
+mod send;
