@@ -15,7 +15,8 @@ vc_call *vc_find(vc_endpoint *ep, uint64_t id)
 
 static vc_call *call_of(pjsip_inv_session *inv)
 {
-    return vc_ep ? inv->mod_data[vc_module.id] : NULL;
+    /* While PJSIP is being destroyed our module may have no number any more. */
+    return vc_ep && vc_module.id >= 0 ? inv->mod_data[vc_module.id] : NULL;
 }
 
 vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing)

@@ -6,6 +6,8 @@
 
 #define RETRY_AFTER_S 5
 
+static const char SMALL_TIMER[] = "Session-Expires is below our minimum";
+
 static void refuse_full(pjsip_rx_data *rdata)
 {
     pjsip_hdr list;
@@ -104,12 +106,33 @@ static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
     return inv;
 }
 
+/* 100 Trying, or 422 when Session-Expires is too small (RFC 4028 9): then the session is over. */
+static pj_bool_t send_trying(pjsip_inv_session *inv, pjsip_rx_data *rdata)
+{
+    vc_event event = {.kind = VC_EV_REJECTED};
+    pjsip_tx_data *tdata = NULL;
+    pj_status_t status = pjsip_inv_initial_answer(inv, rdata, PJSIP_SC_TRYING, NULL, NULL, &tdata);
+    if (status == PJ_SUCCESS) {
+        return pjsip_inv_send_msg(inv, tdata) == PJ_SUCCESS;
+    }
+    if (tdata == NULL) {
+        pjsip_dlg_respond(inv->dlg, rdata, PJSIP_SC_INTERNAL_SERVER_ERROR, NULL, NULL, NULL);
+        pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
+        return PJ_FALSE;
+    }
+    event.status = (uint32_t)tdata->msg->line.status.code;
+    event.text[0] = (vc_str){SMALL_TIMER, sizeof(SMALL_TIMER) - 1};
+    vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+    pjsip_inv_send_msg(inv, tdata);
+    vc_emit(&event);
+    return PJ_FALSE;
+}
+
 void vc_incoming(pjsip_rx_data *rdata)
 {
     pj_pool_t *pool = rdata->tp_info.pool;
     unsigned options = PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER;
     vc_event event = {.kind = VC_EV_INCOMING};
-    pjsip_tx_data *tdata = NULL;
     pjsip_inv_session *inv;
     pjsip_dialog *dialog;
     vc_call *call;
@@ -145,19 +168,17 @@ void vc_incoming(pjsip_rx_data *rdata)
     }
     dialog = inv->dlg;
     pjsip_dlg_inc_lock(dialog);
-    call = vc_call_new(inv, PJ_FALSE);
-    if (call == NULL || pjsip_inv_initial_answer(inv, rdata, PJSIP_SC_TRYING, NULL, NULL, &tdata) != PJ_SUCCESS ||
-        pjsip_inv_send_msg(inv, tdata) != PJ_SUCCESS) {
+    /* Before the 100 went out PJSIP's callbacks find no call, and tell nothing. */
+    if (send_trying(inv, rdata)) {
+        call = vc_call_new(inv, PJ_FALSE);
         if (call) {
-            call->told = PJ_TRUE;
-            vc_ep->live_count--;
+            event.id = call->id;
+            event.text[0] = vc_text(&rdata->msg_info.cid->id);
+            vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+            vc_emit(&event);
+        } else {
+            pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
         }
-        pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
-    } else {
-        event.id = call->id;
-        event.text[0] = vc_text(&rdata->msg_info.cid->id);
-        vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
-        vc_emit(&event);
     }
     pjsip_dlg_dec_lock(dialog);
 }

@@ -251,3 +251,48 @@ fn answer_is_repeated_until_the_ack() {
     s.receive_line("200");
     assert_eq!(status(&s.receive()), 200);
 }
+
+#[test]
+fn ringing_is_reliable_when_the_caller_requires_it() {
+    let mut s = Stage::new();
+    let mut uac = Uac::new(&s);
+    uac.extra = "Require: 100rel\r\n".to_owned();
+    s.send(uac.invite(Some(OFFER)));
+    let call = s.incoming();
+    s.ep.ring(call).unwrap();
+    let ringing = s.receive_line("180");
+    let rseq = header(&ringing, "RSeq");
+    assert!(!rseq.is_empty(), "{ringing}");
+    let invited = uac.cseq;
+    uac.learn(&ringing);
+    uac.extra = format!("RAck: {rseq} {invited} INVITE\r\n");
+    s.send(uac.request("PRACK", None));
+    s.receive_line("200");
+    s.ep.set_local_sdp(call, LOCAL).unwrap();
+    s.ep.answer(call).unwrap();
+    let ok = s.receive_line("200");
+    assert_eq!(header(&ok, "CSeq"), format!("{invited} INVITE"));
+    uac.extra.clear();
+    uac.cseq = invited;
+    s.send(uac.ack(None));
+    assert_eq!(s.confirmed(), call);
+}
+
+#[test]
+fn session_timer_below_the_minimum_gets_422() {
+    let mut s = Stage::new();
+    let mut uac = Uac::new(&s);
+    uac.extra = "Supported: timer\r\nSession-Expires: 30\r\n".to_owned();
+    s.send(uac.invite(Some(OFFER)));
+    let refused = s.receive_line("422");
+    assert_eq!(header(&refused, "Min-SE"), "90");
+    assert_eq!(s.rejected(), 422);
+    assert_eq!(s.ep.stats().calls, 0);
+    uac.extra = "Supported: timer\r\nSession-Expires: 1800;refresher=uac\r\n".to_owned();
+    s.send(uac.invite(Some(OFFER)));
+    let call = s.incoming();
+    s.ep.set_local_sdp(call, LOCAL).unwrap();
+    s.ep.answer(call).unwrap();
+    let ok = s.receive_line("200");
+    assert!(header(&ok, "Session-Expires").starts_with("1800"), "{ok}");
+}
