@@ -64,7 +64,7 @@ def agent_turn(
         "first_audio_ns": int((start - 0.1) * S),
         "first_sample_ns": int(start * S),
         "cut_ns": int(110.12 * S) if interrupted else None,
-        "heard_until_ns": int((start + 2) * S),
+        "heard_until_ns": int(110.14 * S) if interrupted else int((start + 2) * S),
         "samples": 16000,
         "interrupted": interrupted,
         "latency_ms": 1.0,
@@ -104,7 +104,8 @@ def test_a_good_call() -> None:
         "first_audio": 1.0,
         "first_sample": 1.1,
     }
-    assert (second["silence_s"], second["cut_s"]) == (0.15, 0.12)
+    assert (second["silence_s"], second["decided_s"], second["stopped_s"]) == (0.15, 0.12, 0.14)
+    assert first["stopped_s"] is None
     errors = result["word_errors"]
     assert errors["recogniser"] == {"rate": 0.25, "errors": 1, "words": 4}
     assert errors["recording_caller"]["errors"] == 0
@@ -171,6 +172,7 @@ def test_the_summary_shows_everything_asked_for() -> None:
         "Oh dear. — (interrupted)",
         "1.20",  # reply time
         "150 ms after the caller's first sound (within the aim of 200 ms)",
+        "decided after 120 ms and sent the last sample of that reply after 140 ms",
         "25.0 %",
         "1499",
         "out/demo/call.wav",

@@ -19,7 +19,7 @@ _GREETING_S = 20.0
 _REPLY_S = 30.0
 _LONGEST_REPLY_S = 60.0
 _QUIET_S = 0.9  # the agent has finished when it was silent for so long
-_INTERRUPT_AFTER_S = 1.5
+_INTERRUPT_AFTER_S = 2.0
 _THINK_S = 0.3
 _GUARD_NS = 150_000_000
 

@@ -83,15 +83,27 @@ def _turn(number: int, spoken: Spoken, entries: Sequence[dict[str, Any]]) -> dic
         "stages_s": _stages(spoken, [entries[index] for index in mine], first),
         "interrupts": spoken.line.interrupts,
         "silence_s": _rounded(spoken.silence_s),
-        "cut_s": _cut(spoken, entries) if spoken.line.interrupts else None,
+        "decided_s": _since_onset(spoken, entries, "cut_ns"),
+        "stopped_s": _since_onset(spoken, entries, "heard_until_ns"),
     }
 
 
-def _cut(spoken: Spoken, entries: Sequence[dict[str, Any]]) -> float | None:
-    """Seconds from the caller's onset to the agent's decision to fall silent, by its own clock."""
-    cuts = [entry["cut_ns"] for entry in entries if entry.get("cut_ns") is not None]
-    later = [cut for cut in cuts if cut >= spoken.first_speech_ns]
-    return _rounded((min(later) - spoken.first_speech_ns) / 1e9) if later else None
+def _since_onset(spoken: Spoken, entries: Sequence[dict[str, Any]], key: str) -> float | None:
+    """Of an interruption: seconds from the caller's onset to a step of the agent's turn that it cut
+    off, by the agent's clock. Its last sample sent counts even if that was a pause between words,
+    which the ear takes for silence already."""
+    if not spoken.line.interrupts:
+        return None
+    cut = [
+        entry
+        for entry in entries
+        if entry["role"] == "agent"
+        and entry["interrupted"]
+        and (entry["cut_ns"] or 0) >= spoken.first_speech_ns
+    ]
+    if not cut or cut[0][key] is None:
+        return None
+    return _rounded((cut[0][key] - spoken.first_speech_ns) / 1e9)
 
 
 def _stages(

@@ -78,14 +78,18 @@ def _barge_in(turns: Sequence[dict[str, Any]]) -> list[str]:
     for turn in turns:
         if not turn["interrupts"] or turn["silence_s"] is None:
             continue
-        verdict = "within" if turn["silence_s"] <= BARGE_IN_AIM_S else "over"
+        took = max(turn["silence_s"], turn["stopped_s"] or 0.0)
+        verdict = "within" if took <= BARGE_IN_AIM_S else "over"
         out.append(
-            f"  turn {turn['number']} interrupts: the agent was silent"
+            f"  turn {turn['number']} interrupts: the agent fell silent"
             f" {turn['silence_s'] * 1000:.0f} ms after the caller's first sound"
             f" ({verdict} the aim of {BARGE_IN_AIM_S * 1000:.0f} ms)"
         )
-        if turn["cut_s"] is not None:
-            out.append(f"  (it decided to stop after {turn['cut_s'] * 1000:.0f} ms)")
+        if turn["decided_s"] is not None and turn["stopped_s"] is not None:
+            out.append(
+                f"    by its own account it decided after {turn['decided_s'] * 1000:.0f} ms and sent"
+                f" the last sample of that reply after {turn['stopped_s'] * 1000:.0f} ms"
+            )
     return out
 
 
