@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 import wave
 from pathlib import Path
@@ -119,6 +120,16 @@ async def test_the_working_folder_goes_with_the_stage(tmp_path: Path) -> None:
     async with stage.Stage(tmp_path / "out") as made:
         assert made.recordings.is_dir()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+async def test_what_a_killed_demo_left_is_removed(tmp_path: Path) -> None:
+    no_process = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
+    (tmp_path / f".run-{no_process}-old" / "recordings").mkdir(parents=True)
+    of_another = tmp_path / f".run-{os.getppid()}-now"
+    of_another.mkdir()
+    async with stage.Stage(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == [of_another]
 
 
 async def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

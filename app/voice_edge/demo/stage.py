@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import random
 import shutil
 import socket
@@ -70,6 +71,14 @@ def free_udp_ports(count: int) -> int:
     raise DemoError(f"no {count} free UDP ports in a row on 127.0.0.1 from 20000 to 32000")
 
 
+def _remove_leftovers(out: Path) -> None:
+    """Working folders of demos that were killed before they could tidy up."""
+    for folder in out.glob(".run-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class Stage:
     """Owns the processes and the working folder; leaving the block ends and removes them all."""
 
@@ -82,7 +91,8 @@ class Stage:
     async def __aenter__(self) -> Self:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
-            self._work = Path(tempfile.mkdtemp(prefix=".run-", dir=self.out))
+            _remove_leftovers(self.out)
+            self._work = Path(tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self.out))
             self.recordings.mkdir()
         except OSError as error:
             raise DemoError(f"{self.out}: {error.strerror}; choose another with --out") from error
