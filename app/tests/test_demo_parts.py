@@ -123,13 +123,13 @@ async def test_the_working_folder_goes_with_the_stage(tmp_path: Path) -> None:
 
 
 async def test_what_a_killed_demo_left_is_removed(tmp_path: Path) -> None:
-    no_process = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
+    no_process = 2**22 + 1  # over the kernel's largest
     (tmp_path / f".run-{no_process}-old" / "recordings").mkdir(parents=True)
     of_another = tmp_path / f".run-{os.getppid()}-now"
     of_another.mkdir()
     async with stage.Stage(tmp_path):
         pass
-    assert list(tmp_path.iterdir()) == [of_another]
+    assert os.listdir(tmp_path) == [of_another.name]
 
 
 async def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
