@@ -13,7 +13,7 @@ import pytest
 from hil.conftest import CALLER_NOTES, CORE_NOTES
 from hil.drivers.local import LocalCore
 from hil.peers import audio
-from hil.peers.process import eventually, udp_ports_of
+from hil.peers.process import descriptors, eventually, udp_ports_of
 from hil.peers.rtp import RtpEnd
 from hil.peers.sipp import Sipp
 
@@ -25,7 +25,8 @@ def media(rtp: RtpEnd, formats: str = "8 0 101", event: int = 101) -> dict[str, 
 def call(
     core: LocalCore, rtp: RtpEnd, path: Path, scenario: str, words: str, **options: Any
 ) -> Sipp:
-    options.setdefault("keys", media(rtp))
+    # uac_refused has no rtpmap but for its odd codec, so no telephone-event either
+    options.setdefault("keys", media(rtp, "8 0" if scenario == "uac_refused" else "8 0 101"))
     return Sipp(scenario, path, remote=core.sip, user=words, **options)
 
 
@@ -75,8 +76,8 @@ def test_caller_hangs_up_and_both_heard_each_other(
     assert {packet.payload_type for packet in rtp.packets} == {audio.A_LAW}
 
     stats = ended["stats"]
-    # 4 s at 50 packets a second; the ends may cut one or two, a stalled clock cuts more
-    assert stats["rx_packets"] == pytest.approx(rtp.sent, abs=3)
+    # The packets of the moment between BYE and its handling may count or not.
+    assert stats["rx_packets"] == pytest.approx(rtp.sent_before(caller.ended_at()), abs=2)
     assert stats["tx_packets"] == pytest.approx(len(rtp.packets), abs=1)
     assert stats["tx_packets"] == pytest.approx(200, abs=6)
     assert stats["rx_lost"] == stats["rx_late"] == stats["rx_malformed"] == stats["tx_errors"] == 0
@@ -220,8 +221,8 @@ def test_b05_codec_switch_right_after_the_ack(core: LocalCore, rtp: RtpEnd, tmp_
     rtp.send_to(remote)
     caller.finish()
     first, second = caller.answers("INVITE", 200)
-    assert (first.field("m=") or "").split()[1:] == ["RTP/AVP", "0", "101"]
-    assert (second.field("m=") or "").split()[1:] == ["RTP/AVP", "8", "96"]
+    assert (first.field("m=") or "").split()[3:] == ["0", "101"]
+    assert (second.field("m=") or "").split()[3:] == ["8", "96"]
     clock = time.time() - time.monotonic()
     after = [packet for packet in rtp.packets if packet.at > second.at - clock + 0.1]
     assert {packet.payload_type for packet in after} == {audio.A_LAW}
@@ -249,7 +250,8 @@ def test_offer_in_the_200_and_answer_in_the_ack(
     caller.finish()
     assert audio.heard(rtp.samples(), CORE_NOTES)
     ended = core.wait_event("CallEnded", id=core.call(caller.call_id()))
-    assert ended["stats"]["rx_packets"] == pytest.approx(rtp.sent, abs=3)
+    sent = rtp.sent_before(caller.ended_at())
+    assert ended["stats"]["rx_packets"] == pytest.approx(sent, abs=2)
 
 
 @pytest.mark.parametrize("event", [96, 102, 127])
@@ -267,14 +269,14 @@ def test_telephone_events_keep_the_payload_type_offered(
     )
     caller.finish()
     (answer,) = caller.answers("INVITE", 200)
-    assert (answer.field("m=") or "").split()[1:] == ["RTP/AVP", "8", str(event)]
+    assert (answer.field("m=") or "").split()[3:] == ["8", str(event)]
     assert f"a=rtpmap:{event} telephone-event/8000" in answer.text
 
 
 def test_twenty_calls_one_after_another_leave_nothing(
     core: LocalCore, rtp: RtpEnd, tmp_path: Path
 ) -> None:
-    descriptors = len(list(Path(f"/proc/{core.process.pid}/fd").iterdir()))
+    before = descriptors(core.process.pid)
     caller = call(
         core,
         rtp,
@@ -289,8 +291,11 @@ def test_twenty_calls_one_after_another_leave_nothing(
     assert caller.finish().successful == 20
     assert_media_ports_freed(core)
     assert core.stats()["calls_active"] == 0
-    after = len(list(Path(f"/proc/{core.process.pid}/fd").iterdir()))
-    assert after <= descriptors, f"{descriptors} descriptors before, {after} after"
+    eventually(
+        f"descriptors as before: {before}, {descriptors(core.process.pid)}",
+        lambda: len(descriptors(core.process.pid)) <= len(before),
+        2,
+    )
 
 
 def test_b09_no_ack_and_the_application_hangs_up(unacknowledged: tuple[LocalCore, Sipp]) -> None:

@@ -124,15 +124,17 @@ class Datagrams:
     def answer_to(
         self, request: bytes, timeout_s: float = 3.0, *, final: bool = True
     ) -> bytes | None:
-        """Send and return the (final) response with the same Call-ID; None when none comes."""
-        call_id = field(request, "Call-ID")
+        """Send and return the (final) response with the same Call-ID and CSeq; None when none comes."""
+        wanted = field(request, "Call-ID"), field(request, "CSeq")
         self.send(request)
         end = time.monotonic() + timeout_s
         while (left := end - time.monotonic()) > 0:
             answer = self.receive(left)
             if answer is None:
                 return None
-            if field(answer, "Call-ID") == call_id and status_of(answer) >= (200 if final else 100):
+            if (field(answer, "Call-ID"), field(answer, "CSeq")) != wanted:
+                continue
+            if status_of(answer) >= (200 if final else 100):
                 return answer
         return None
 

@@ -149,6 +149,17 @@ def survivors(recorded: Mapping[int, int]) -> list[str]:
     return left
 
 
+def descriptors(pid: int) -> list[str]:
+    """What `pid` has open."""
+    found = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found.append(os.readlink(entry))
+        except OSError:
+            continue
+    return sorted(found)
+
+
 def udp_ports_of(pid: int) -> set[int]:
     """UDP ports bound by sockets that `pid` has open."""
     inodes = set()

@@ -72,6 +72,7 @@ class RtpEnd:
         self.payload_type = payload_type
         self.ssrc = ssrc
         self.sent = 0
+        self.departures: list[float] = []
         self.sequence = 1000  # of the next packet; a test may make it jump
         self.rtcp_received = 0
         self.packets: list[Packet] = []
@@ -153,7 +154,12 @@ class RtpEnd:
         except OSError:
             return
         self.sent += 1
+        self.departures.append(time.monotonic())
         self.sequence = self.sequence + 1 & 0xFFFF
+
+    def sent_before(self, at: float) -> int:
+        """Packets that had left at `at` (monotonic seconds)."""
+        return sum(1 for departure in list(self.departures) if departure < at)
 
     def since(self, at: float) -> list[Packet]:
         """Packets read at or after `at` (monotonic seconds)."""

@@ -175,6 +175,12 @@ class Sipp:
             if re.search(rf"^CSeq:\s*\d+\s+{method}$", message.text, re.MULTILINE | re.IGNORECASE)
         ]
 
+    def ended_at(self) -> float:
+        """When the first BYE was sent or received, in monotonic seconds."""
+        byes = [message.at for message in self.trace() if message.text.startswith("BYE ")]
+        assert byes, "no BYE in SIPp's trace"
+        return byes[0] - (time.time() - time.monotonic())
+
     def remote_rtp(self, timeout_s: float = 5.0) -> Address:
         """Where the appliance wants RTP: connection and port of the newest SDP it sent."""
 
