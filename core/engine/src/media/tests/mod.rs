@@ -2,6 +2,7 @@
 //! Scenarios of the media thread, named by what happens.
 
 mod loopback;
+mod no_alloc;
 mod receive;
 mod rig;
 mod send;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tick neither allocates nor frees, whatever happens to its calls.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count, AllocDisabler};
+use crossbeam_queue::ArrayQueue;
+use rustix::event::epoll;
+
+use super::rig::params;
+use crate::events::Notice;
+use crate::media::call::Call;
+use crate::media::counters::CallCounters;
+use crate::media::outbox::{rings, Inbox, Record};
+use crate::media::playout::{Level, Playout};
+use crate::media::shard::{Command, Line, Shard};
+use crate::media::voice::{Voice, FIRST_ROOM};
+use crate::media::waker::Waker;
+use crate::media::{Codec, MediaConfig, MediaParams, RtpSockets, VadConfig, TICK_NS};
+use crate::record::tap;
+use crate::transport::rtp::session::Identity;
+
+#[global_allocator]
+static ALLOCATOR: AllocDisabler = AllocDisabler;
+
+const CALLS: usize = 6;
+
+fn audio(seconds: usize) -> Vec<u8> {
+    (0..seconds * 24_000)
+        .flat_map(|i| (((i as f64 * 0.1).sin() * 8000.0) as i16).to_le_bytes())
+        .collect()
+}
+
+#[test]
+fn the_checker_sees_an_allocation() {
+    reset_violation_count();
+    assert_no_alloc(|| drop(std::hint::black_box(Vec::<u8>::with_capacity(10))));
+    assert_eq!(violation_count(), 2);
+    reset_violation_count();
+}
+
+#[test]
+fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
+    let commands = Arc::new(ArrayQueue::new(1024));
+    let garbage = Arc::new(ArrayQueue::new(1024));
+    // Every caller talks all the time, by a threshold nothing stays below.
+    let vad = VadConfig { threshold: 0.0, release: 0.0, ..VadConfig::default() };
+    let cfg = MediaConfig { vad, media_timeout_s: 1.0, ..MediaConfig::default() };
+    let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let waker = Arc::new(Waker::new().unwrap());
+    let mut shard = Shard::new(CALLS, Arc::clone(&commands), out, waker, poll);
+
+    let sockets: Vec<RtpSockets> = (0..CALLS)
+        .map(|_| RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (43_000, 43_999)).unwrap())
+        .collect();
+    let addresses: Vec<_> = sockets.iter().map(|s| s.rtp_addr().unwrap()).collect();
+    let (mut voices, mut reels) = (Vec::new(), Vec::new());
+    for (place, sockets) in sockets.into_iter().enumerate() {
+        let call = place as u64;
+        let level = Arc::new(Level::default());
+        let room = VecDeque::with_capacity(FIRST_ROOM);
+        let playout = Playout::new(call, room, Arc::clone(&level));
+        let (tap, reel) = tap();
+        let identity = Identity::from_random(&[place as u8; 32]);
+        let counters = Arc::new(CallCounters::default());
+        let media = Call::new(call, &cfg, identity, playout, Some(tap), counters);
+        let line = Box::new(Line { call: media, sockets });
+        commands.push(Command::Add { place, line }).unwrap();
+        let to = addresses[place ^ 1];
+        let params = MediaParams { remote_rtp: to, ..params(20, Codec::Pcmu) };
+        commands.push(Command::SetMedia { place, call, params }).unwrap();
+        voices.push(Voice::new(call, 120.0, level));
+        reels.push(reel);
+    }
+    let chunk = audio(1);
+    let mut told = [0usize; 8];
+    reset_violation_count();
+    for tick in 0..400u64 {
+        for (place, voice) in voices.iter_mut().enumerate() {
+            let call = place as u64;
+            let turn = tick / 40;
+            match (tick + call) % 40 {
+                // Small chunks, so that queues have to grow.
+                0..=9 => {
+                    for part in chunk.chunks(700) {
+                        if let Ok(Some(push)) = voice.play(part, 24_000, turn) {
+                            commands.push(Command::Play { place, call, push }).unwrap();
+                        }
+                    }
+                }
+                20 if call % 2 == 0 => {
+                    let spare = voice.clear(None);
+                    commands.push(Command::Clear { place, call, turn: None, spare }).unwrap();
+                }
+                30 => {
+                    for push in voice.finish(turn) {
+                        commands.push(Command::Play { place, call, push }).unwrap();
+                    }
+                }
+                _ => {}
+            }
+            if tick == 350 && call >= 3 {
+                commands.push(Command::Remove { place, call }).unwrap();
+            }
+            // Half of the commands of this tick, as they come.
+            if commands.len() > 500 {
+                assert_no_alloc(|| shard.take_commands(tick));
+                while garbage.pop().is_some() {}
+            }
+        }
+        let now = 1_000_000_000_000 + tick * TICK_NS;
+        assert_no_alloc(|| {
+            if tick == 200 {
+                shard.skip(7);
+            }
+            if tick == 150 {
+                // The consumer sleeps: what it would have to read does not fit any more.
+                (0..6000).for_each(|_| shard.notice(Notice::TicksSkipped { count: 0 }));
+            }
+            shard.tick(now);
+        });
+        while garbage.pop().is_some() {}
+        // Consumer and recorder sleep for a while, so that their rings overflow.
+        if !(100..250).contains(&tick) {
+            drain(&mut inbox, &mut told);
+            reels.iter_mut().for_each(|r| while r.ring.pop().is_ok() {});
+        }
+    }
+    assert_no_alloc(|| shard.remove_all(2_000_000_000_000));
+    assert_eq!(violation_count(), 0, "allocations and frees within ticks");
+    // It was no idle run: every kind of event was told.
+    drain(&mut inbox, &mut told);
+    assert!(told.iter().all(|n| *n > 0), "{told:?}");
+}
+
+fn drain(inbox: &mut Inbox, told: &mut [usize; 8]) {
+    while let Ok(record) = inbox.events.pop() {
+        let kind = match record {
+            Record::Audio { len, .. } => {
+                inbox.audio.read_chunk(len).map(|c| c.commit_all()).unwrap();
+                0
+            }
+            Record::SpeechStarted { .. } => 1,
+            Record::PlayoutStarted { .. } => 2,
+            Record::PlayoutFinished { interrupted: false, .. } => 3,
+            Record::PlayoutFinished { interrupted: true, .. } => 4,
+            Record::Notice { notice: Notice::EventsDropped { .. }, .. } => 5,
+            Record::Notice { notice: Notice::TicksSkipped { .. }, .. } => 6,
+            _ => 7,
+        };
+        told[kind] += 1;
+    }
+}
