@@ -5,33 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .problems import DemoError
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _POLL_S = 0.05
 _TAIL = 12
-
-
-def _tied_to(parent: int) -> Callable[[], None]:
-    """For the child, between fork and exec: SIGTERM when the parent dies (Linux only)."""
-    libc = ctypes.CDLL(None)
-
-    def tie() -> None:
-        if sys.platform.startswith("linux"):
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-            if os.getppid() != parent:  # died in between: no signal would come
-                os._exit(1)
-
-    return tie
+_TIED = Path(__file__).with_name("tied.py")
 
 
 def _text(path: Path) -> str | None:
@@ -42,20 +28,23 @@ def _text(path: Path) -> str | None:
 
 
 class Child:
-    """A program in a process group of its own; its output goes to ``log``."""
+    """A program (its path first) in a process group of its own; its output goes to ``log``.
+
+    It gets SIGTERM when this process dies, even by SIGKILL (Linux).
+    """
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
         self._log = log
+        tied = [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *command]
         with log.open("wb") as output:
             # A group of its own: Ctrl-C reaches the demo only, which then ends things in order.
             self._process = subprocess.Popen(
-                command,
+                tied,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                preexec_fn=_tied_to(os.getpid()),  # no other thread runs yet
             )
 
     @property
