@@ -39,6 +39,8 @@ struct Binding {
     tenant: Arc<Tenant>,
     username: String,
     aor: String,
+    /// The registrar has it: worth waiting for its removal.
+    bound: bool,
 }
 
 struct Sip {
@@ -175,7 +177,8 @@ impl Sip {
             .filter(|(id, attached)| match &attached.leaving {
                 Some((deadline, _)) => {
                     now >= *deadline
-                        || !(calls.has_any(**id) || bindings.values().any(|b| b.tenant.id == **id))
+                        || !(calls.has_any(**id)
+                            || bindings.values().any(|b| b.bound && b.tenant.id == **id))
                 }
                 None => false,
             })
@@ -211,6 +214,7 @@ impl Sip {
                     tenant: Arc::clone(&attached.tenant),
                     username: register.username,
                     aor: register.aor,
+                    bound: false,
                 };
                 self.bindings.insert(register.registration, binding);
             }
@@ -283,7 +287,9 @@ impl Sip {
     }
 
     fn on_registration(&mut self, reg: RegId, status: u16, reason: &str, expires_s: u32) {
-        let Some((&id, binding)) = self.bindings.iter().find(|(_, b)| b.sip == reg) else { return };
+        let Some((&id, binding)) = self.bindings.iter_mut().find(|(_, b)| b.sip == reg) else {
+            return;
+        };
         let reason = redact_text(reason);
         let level = if status >= 300 { LogLevel::Warning } else { LogLevel::Info };
         binding
@@ -295,6 +301,7 @@ impl Sip {
             reason,
             expires_s,
         });
+        binding.bound = (200..300).contains(&status) && expires_s > 0;
         let leaving = self.tenants.get(&binding.tenant.id).is_some_and(Attached::is_leaving);
         if (200..300).contains(&status) && expires_s == 0 || leaving {
             self.bindings.remove(&id);
