@@ -58,7 +58,8 @@ def test_timeline_beside_the_recording(tmp_path: Path) -> None:
     assert reply["answers"] == 1
     order = [question["speech_start_ns"], question["speech_end_ns"], question["transcript_ns"]]
     order += [reply["requested_ns"], reply["first_token_ns"], reply["first_audio_ns"]]
-    order += [reply["first_sample_ns"], stop["speech_start_ns"], reply["cut_ns"]]
+    order += [reply["first_sample_ns"], stop["speech_start_ns"], stop["speech_decided_ns"]]
+    order += [reply["cut_ns"]]
     order += [reply["heard_until_ns"], stop["speech_end_ns"], answer["requested_ns"]]
     assert order == sorted(order)
     expected = (reply["first_sample_ns"] - question["speech_end_ns"]) / 1e6

@@ -130,7 +130,7 @@ def test_demo_settings_load() -> None:
 
 def test_policy_takes_the_settings() -> None:
     policy = Policy.of(load(EXAMPLE))
-    assert policy.barge_in_min_ns == 100_000_000
+    assert policy.noise_ns == 120_000_000
     assert policy.transcript_ns == 11_000_000_000
     assert "uh-huh" in policy.backchannels
 

@@ -7,8 +7,8 @@ The document (``version`` 1), times in CLOCK_MONOTONIC nanoseconds or null::
      "call": {"id", "sip_call_id", "recording", "answered_at" (UTC, ISO 8601), "answered_ns",
               "ended_ns", "status", "reason", "by_remote", "stats": {…}},
      "turns": [
-       {"role": "caller", "text", "speech_start_ns", "speech_end_ns", "transcript_ns",
-        "failed": true when a segment could not be recognised},
+       {"role": "caller", "text", "speech_start_ns", "speech_decided_ns", "speech_end_ns",
+        "transcript_ns", "failed": true when a segment could not be recognised},
        {"role": "agent", "turn_id", "text",
         "kind": "greeting" | "reply" | "apology" | "reprompt" | "goodbye",
         "heard", "answers": index of the caller turn in "turns" or null, "resumes": turn_id,
@@ -67,6 +67,7 @@ def _caller(turn: CallerTurn) -> dict[str, Any]:
         "role": "caller",
         "text": turn.text,
         "speech_start_ns": min((s.start_ns for s in turn.segments), default=None),
+        "speech_decided_ns": min((s.decided_ns for s in turn.segments), default=None),
         "speech_end_ns": max(ends, default=None),
         "transcript_ns": max(transcripts, default=None),
         "failed": any(s.failed for s in turn.segments),

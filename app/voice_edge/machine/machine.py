@@ -130,7 +130,7 @@ class CallMachine(AgentSide):
         if self._segment is not None:
             return
         self._timers.disarm(Timer.IDLE)
-        self._start_segment(event.at_ns, now)
+        self._start_segment(event.at_ns, event.decided_ns, now)
         if self._agent is None:
             self.state = State.LISTENING  # goes on before the transcript of the first part is there
         elif self._may_cut(self._agent):
@@ -140,8 +140,8 @@ class CallMachine(AgentSide):
             else:
                 self._timers.arm(Timer.BARGE, due)
 
-    def _start_segment(self, at_ns: int, now: int) -> None:
-        self._segment = Segment(self._new_id(), at_ns)
+    def _start_segment(self, at_ns: int, decided_ns: int, now: int) -> None:
+        self._segment = Segment(self._new_id(), at_ns, decided_ns)
         self._actions.append(ev.StartCapture(self._segment.id))
         self._timers.arm(Timer.SEGMENT, now + self.policy.segment_ns)
 
@@ -151,7 +151,7 @@ class CallMachine(AgentSide):
         if segment is not None:
             segment.end_ns = now
             self._close_segment(segment, now)
-            self._start_segment(now, now)
+            self._start_segment(now, now, now)
 
     def _may_cut(self, turn: AgentTurn) -> bool:
         if turn.kind is Kind.GOODBYE:

@@ -48,6 +48,7 @@ class Segment:
 
     id: int
     start_ns: int
+    decided_ns: int  # when the core knew that it was speech
     end_ns: int | None = None
     text: str | None = None
     transcript_ns: int | None = None

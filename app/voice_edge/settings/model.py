@@ -96,7 +96,7 @@ class Agent:
     goodbye: str = setting("Goodbye.", kind="text")
     continue_prompt: str = setting("Please go on.", kind="text")
     barge_in: bool = setting(True)
-    barge_in_min_ms: int = setting(100, low=0, high=2_000)
+    barge_in_min_ms: int = setting(0, low=0, high=2_000)
     noise_ms: int = setting(120, low=0, high=1_000)
     backchannels: tuple[str, ...] = setting(
         ("mm", "mhm", "mmhm", "mm-hm", "mm-hmm", "hm", "hmm", "uh-huh", "uh huh", "ah", "oh")
