@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from loopback import Pair, collect, sine, soon
+from loopback import Pair, StartEngine, collect, sine, soon
 from voicecore import CallEnded, Engine, EngineConfig, SignallingError, VoicecoreError
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "echo.py"
@@ -107,6 +107,19 @@ async def test_again_and_again() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind((host, port))  # free again
         await engine.stop()  # twice is allowed
+
+
+async def test_engines_come_and_go_beside_one_that_stays(start_engine: StartEngine) -> None:
+    stays = await start_engine()
+    for _ in range(6):
+        async with Engine(loopback_config()) as engine:
+            out, into = await Pair(stays, engine).connect()
+            uri = Pair(stays, engine).uri()
+            into.hangup()
+            await soon(collect(out))
+        with pytest.raises(SignallingError) as gone:
+            await soon(stays.dial(uri))
+        assert gone.value.status == 503
 
 
 async def test_incoming_ends_with_the_engine() -> None:

@@ -26,7 +26,8 @@ _log = logging.getLogger("voicecore")
 class Engine:
     """SIP and media for many calls. ``async with Engine(config) as engine: …``
 
-    Use it from one event loop. Several engines may run in one process.
+    Use it from one event loop. Several engines may run in one process: they share one SIP stack, which
+    takes its User-Agent from the first and keeps an engine's SIP port until the last one has stopped.
     """
 
     def __init__(self, config: EngineConfig) -> None:

@@ -2,7 +2,7 @@
 //! The SIP thread: commands in, events out.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use pjsip_sys::{
 use super::calls::Calls;
 use super::queue::{LogLevel, SignalEvent};
 use super::{net, Command, Register, StackCounters, Tenant, DETACH_LIMIT};
+use crate::config::EngineConfig;
 use crate::error::SignallingError;
 
 /// Calls of the whole process. Each engine has its own `max_calls` below that.
@@ -43,8 +44,26 @@ struct Binding {
     bound: bool,
 }
 
+/// Sockets of the stack that an engine left behind: the stack closes them with itself only, so the next
+/// engine that asks for the like takes them over.
+struct Idle {
+    address: SocketAddr,
+    tcp: bool,
+    public: Option<IpAddr>,
+}
+
+impl Idle {
+    fn suits(&self, config: &EngineConfig) -> bool {
+        self.address.ip() == config.bind
+            && (config.sip_port == 0 || self.address.port() == config.sip_port)
+            && self.tcp == config.tcp
+            && self.public == config.public_address
+    }
+}
+
 struct Sip {
     endpoint: Endpoint,
+    idle: Vec<Idle>,
     tenants: HashMap<u64, Attached>,
     calls: Calls,
     bindings: HashMap<u64, Binding>,
@@ -74,6 +93,7 @@ pub(super) fn run(
     };
     let mut sip = Sip {
         endpoint,
+        idle: Vec::new(),
         tenants: HashMap::new(),
         calls: Calls::default(),
         bindings: HashMap::new(),
@@ -143,6 +163,11 @@ impl Sip {
 
     fn attach(&mut self, tenant: Arc<Tenant>) -> Result<SocketAddr, SignallingError> {
         let config = &tenant.config;
+        if let Some(at) = self.idle.iter().position(|idle| idle.suits(config)) {
+            let address = self.idle.swap_remove(at).address;
+            self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
+            return Ok(address);
+        }
         let wanted = net::probe(config.sip_bind(), config.tcp)?;
         let address = self.endpoint.add_udp(wanted, config.public_address)?;
         if config.tcp {
@@ -188,6 +213,12 @@ impl Sip {
             self.calls.forget_all(id);
             self.bindings.retain(|_, b| b.tenant.id != id);
             if let Some(attached) = self.tenants.remove(&id) {
+                let config = &attached.tenant.config;
+                self.idle.push(Idle {
+                    address: attached.address,
+                    tcp: config.tcp,
+                    public: config.public_address,
+                });
                 if let Some((_, reply)) = attached.leaving {
                     let _ = reply.send(());
                 }
@@ -241,8 +272,8 @@ impl Sip {
                 source,
                 has_offer: _,
             } => {
-                let Some(attached) = owner(&self.tenants, &request_uri) else {
-                    let _ = self.endpoint.reject(call, 404, None);
+                let Some(attached) = owner(&self.tenants, &self.idle, &request_uri) else {
+                    let _ = self.endpoint.reject(call, 503, None);
                     return;
                 };
                 self.calls.incoming(&mut self.endpoint, attached, call, source, |id| {
@@ -315,19 +346,19 @@ impl Sip {
     }
 }
 
-/// The engine a request was sent to, told by the port it names; the oldest one when it names none of ours.
-fn owner<'a>(tenants: &'a HashMap<u64, Attached>, request_uri: &str) -> Option<&'a Attached> {
-    let mut all = tenants.values();
-    match (all.next(), all.next()) {
-        (only, None) => only,
-        _ => {
-            let port = port_of(request_uri);
-            tenants
-                .values()
-                .find(|a| a.address.port() == port)
-                .or_else(|| tenants.values().min_by_key(|a| a.tenant.id))
-        }
+/// The engine a request was sent to, told by the port it names; the oldest one when it names none of ours, none
+/// when that engine has left.
+fn owner<'a>(
+    tenants: &'a HashMap<u64, Attached>,
+    idle: &[Idle],
+    request_uri: &str,
+) -> Option<&'a Attached> {
+    let port = port_of(request_uri);
+    if idle.iter().any(|idle| idle.address.port() == port) {
+        return None;
     }
+    let named = tenants.values().find(|a| a.address.port() == port);
+    named.or_else(|| tenants.values().min_by_key(|a| a.tenant.id))
 }
 
 /// Port of a SIP URI, 5060 when it names none (RFC 3261 section 19.1.2).
