@@ -1,1 +1,147 @@
-fn main() {}
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! CPU of the media thread, in microseconds of thread time for each call and frame of 20 ms.
+//!
+//! `cargo bench -p voicecore-engine --bench media [-- CALLS …]`. Calls run in pairs over loopback
+//! sockets with G.711 A-law; each sends and receives one packet a tick. Two figures: the parts of a
+//! tick, with ticks one behind the other; and the whole thread at its real pace, where caches are
+//! cold and the machine's other work counts. The kernel's delivery on loopback is within "send".
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use rustix::thread::ClockId;
+use rustix::time::clock_gettime;
+use voicecore_engine::events::Batch;
+use voicecore_engine::media::probe::{Probe, PARTS};
+use voicecore_engine::media::{
+    Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtpSockets,
+};
+use voicecore_engine::signal::vad::{Bank, Rate};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Frames measured in all, for each number of calls.
+const FRAMES: usize = 200_000;
+const PACED: Duration = Duration::from_secs(4);
+
+fn thread_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Something with the rhythm of speech: noise and tone in bursts.
+fn voice(samples: usize) -> Vec<i16> {
+    let mut seed = 1u32;
+    (0..samples)
+        .map(|i| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let noise = f64::from(seed >> 16) / 65_536.0 - 0.5;
+            let t = i as f64 / 8000.0;
+            let level = (t * 9.0).sin().max(0.0) * 6000.0 + 50.0;
+            (((t * 1100.0).sin() + noise) * level) as i16
+        })
+        .collect()
+}
+
+fn by_parts(calls: usize) -> Outcome<f64> {
+    let ticks = (FRAMES / calls).clamp(500, 20_000);
+    let mut probe = Probe::new(calls, &voice((ticks + 200) * 160))?;
+    for _ in 0..100 {
+        probe.tick(thread_ns);
+    }
+    let mut sums = [0u64; PARTS.len()];
+    for _ in 0..ticks {
+        for (s, p) in sums.iter_mut().zip(probe.tick(thread_ns)) {
+            *s += p;
+        }
+    }
+    let each = |ns: u64| ns as f64 / 1000.0 / (ticks * calls) as f64;
+    println!("{calls} calls, {ticks} ticks back to back:");
+    for (name, ns) in PARTS.iter().zip(sums) {
+        println!("  {name:<24} {:>7.2} µs", each(ns));
+    }
+    let all = each(sums.iter().sum());
+    println!("  {:<24} {all:>7.2} µs", "together");
+    let [sent, received, lost, concealed] = probe.totals();
+    println!("  packets sent {sent}, received {received}, lost {lost}; concealed {concealed}");
+    Ok(all)
+}
+
+/// CPU time of the thread called `name`, ns.
+fn cpu_of(name: &str) -> Outcome<u64> {
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let dir = task?.path();
+        if std::fs::read_to_string(dir.join("comm"))?.trim() == name {
+            let stat = std::fs::read_to_string(dir.join("schedstat"))?;
+            return Ok(stat.split_whitespace().next().unwrap_or("0").parse()?);
+        }
+    }
+    Err("no such thread".into())
+}
+
+fn paced(calls: usize) -> Outcome<()> {
+    let engine = MediaEngine::start(MediaConfig { max_calls: calls, ..MediaConfig::default() })?;
+    let pcm: Vec<u8> = voice(8000 * 10).iter().flat_map(|s| s.to_le_bytes()).collect();
+    let mut sockets = Vec::new();
+    for _ in 0..calls {
+        sockets.push(RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (20_000, 29_999))?);
+    }
+    let mut addresses = Vec::new();
+    for s in &sockets {
+        addresses.push(s.rtp_addr()?);
+    }
+    for (i, s) in sockets.into_iter().enumerate() {
+        let call = i as u64;
+        engine.add_call(call, s, None)?;
+        engine.set_media(
+            call,
+            MediaParams {
+                remote_rtp: addresses[i ^ 1],
+                remote_rtcp: None,
+                codec: Codec::Pcma,
+                payload_type: 8,
+                telephone_event: None,
+                ptime_ms: 20,
+                direction: Direction::SendRecv,
+            },
+        );
+        engine.play(call, &pcm, 8000, 1)?;
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let mut batch = Batch::default();
+    let (before, stats) = (cpu_of("vc-media-0")?, engine.engine_stats());
+    let end = Instant::now() + PACED;
+    while Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+        engine.drain(&mut batch);
+    }
+    let (after, now) = (cpu_of("vc-media-0")?, engine.engine_stats());
+    let ticks = now.ticks - stats.ticks;
+    let frames = (ticks * calls as u64) as f64;
+    println!(
+        "  whole thread at pace     {:>7.2} µs  ({ticks} ticks, {} late, {} skipped, latest {} µs; \
+         sent {}, received {}, lost {}, concealed {})",
+        (after - before) as f64 / 1000.0 / frames,
+        now.late_ticks,
+        now.skipped_ticks,
+        now.max_lateness_us,
+        now.tx_packets,
+        now.rx_packets,
+        now.rx_lost,
+        now.concealed_frames,
+    );
+    engine.stop();
+    Ok(())
+}
+
+fn main() -> Outcome<()> {
+    let asked: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let counts = if asked.is_empty() { vec![2, 100, 400] } else { asked };
+    println!("voice activity backend: {}", Bank::new(Rate::R8k, 1).backend());
+    for calls in counts {
+        let calls = calls.next_multiple_of(2);
+        by_parts(calls)?;
+        paced(calls)?;
+    }
+    Ok(())
+}

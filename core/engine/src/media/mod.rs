@@ -11,6 +11,8 @@ pub mod jitter;
 pub(crate) mod outbox;
 mod playout;
 pub mod plc;
+#[doc(hidden)]
+pub mod probe;
 pub mod resample;
 mod shard;
 #[cfg(test)]

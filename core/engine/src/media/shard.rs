@@ -110,7 +110,8 @@ impl Shard {
         self.take_commands(now_ns);
         self.send(now_ns);
         self.receive(now_ns);
-        self.listen(now_ns);
+        self.decode(now_ns);
+        self.judge(now_ns);
         self.finish();
     }
 
@@ -242,7 +243,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn listen(&mut self, now_ns: u64) {
+    pub(crate) fn decode(&mut self, now_ns: u64) {
         self.staged.clear();
         for place in &self.active {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
@@ -252,6 +253,9 @@ impl Shard {
                 self.staged.push(*place);
             }
         }
+    }
+
+    pub(crate) fn judge(&mut self, now_ns: u64) {
         self.bank.run(&mut self.probabilities);
         for (place, (slot, probability)) in self.staged.iter().zip(&self.probabilities) {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A shard driven from outside, part by part, for the benchmark only.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use rustix::event::epoll;
+
+use super::call::Call;
+use super::counters::CallCounters;
+use super::outbox::{rings, Garbage, Inbox};
+use super::playout::{Entry, Level, Playout};
+use super::shard::{Command, Line, Shard};
+use super::voice::{Push, FIRST_ROOM};
+use super::waker::Waker;
+use super::{Codec, Direction, MediaConfig, MediaParams, RtpSockets, TICK_NS};
+use crate::transport::rtp::session::Identity;
+
+/// Parts of a tick, in order.
+pub const PARTS: [&str; 5] =
+    ["play-out, encode, send", "receive", "jitter buffer, decode", "voice activity", "hand-over"];
+
+/// Calls in pairs on loopback: what one sends the other receives.
+pub struct Probe {
+    shard: Shard,
+    inbox: Inbox,
+    garbage: Arc<ArrayQueue<Garbage>>,
+    counters: Vec<Arc<CallCounters>>,
+    now_ns: u64,
+}
+
+impl Probe {
+    /// `calls` (an even number) that all play `pcm`, G.711 A-law, 20 ms packets.
+    ///
+    /// # Errors
+    /// The system's error when sockets are refused.
+    pub fn new(calls: usize, pcm: &[i16]) -> io::Result<Probe> {
+        let commands = Arc::new(ArrayQueue::new(calls * 4));
+        let garbage = Arc::new(ArrayQueue::new(calls * 8));
+        let (out, inbox) = rings(calls, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let waker = Arc::new(Waker::new()?);
+        let mut shard = Shard::new(calls, Arc::clone(&commands), out, waker, poll);
+        let mut sockets = Vec::new();
+        let mut addresses = Vec::new();
+        for _ in 0..calls {
+            let s = RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (20_000, 29_999))?;
+            addresses.push(s.rtp_addr()?);
+            sockets.push(s);
+        }
+        let mut counters = Vec::new();
+        for (place, sockets) in sockets.into_iter().enumerate() {
+            let call = place as u64;
+            let level = Arc::new(Level::default());
+            let playout = Playout::new(call, VecDeque::with_capacity(FIRST_ROOM), level.clone());
+            let identity = Identity::from_random(&[place as u8; 32]);
+            let c = Arc::new(CallCounters::default());
+            let cfg = MediaConfig::default();
+            let media = Call::new(call, &cfg, identity, playout, None, Arc::clone(&c));
+            counters.push(c);
+            let params = MediaParams {
+                remote_rtp: addresses.get(place ^ 1).copied().unwrap_or(([127, 0, 0, 1], 9).into()),
+                remote_rtcp: None,
+                codec: Codec::Pcma,
+                payload_type: 8,
+                telephone_event: None,
+                ptime_ms: 20,
+                direction: Direction::SendRecv,
+            };
+            level.samples.fetch_add(pcm.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            level.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let push = Push { entry: Entry::Audio { turn: 1, pcm: pcm.to_vec() }, room: None };
+            let line = Box::new(Line { call: media, sockets });
+            for command in [
+                Command::Add { place, line },
+                Command::SetMedia { place, call, params },
+                Command::Play { place, call, push },
+            ] {
+                if commands.push(command).is_err() {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+            }
+        }
+        shard.take_commands(TICK_NS);
+        Ok(Probe { shard, inbox, garbage, counters, now_ns: TICK_NS })
+    }
+
+    /// One tick; `clock` is read between the parts. Gives what it showed for each of [`PARTS`].
+    pub fn tick(&mut self, clock: impl Fn() -> u64) -> [u64; PARTS.len()] {
+        self.now_ns += TICK_NS;
+        let now = self.now_ns;
+        let start = clock();
+        self.shard.send(now);
+        let sent = clock();
+        self.shard.receive(now);
+        let received = clock();
+        self.shard.decode(now);
+        let decoded = clock();
+        self.shard.judge(now);
+        let judged = clock();
+        self.shard.finish();
+        let end = clock();
+        while self.garbage.pop().is_some() {}
+        while self.inbox.events.pop().is_ok() {}
+        let n = self.inbox.audio.slots();
+        if let Ok(chunk) = self.inbox.audio.read_chunk(n) {
+            chunk.commit_all();
+        }
+        [sent - start, received - sent, decoded - received, judged - decoded, end - judged]
+    }
+
+    /// Packets sent, received, lost; frames concealed; over all calls.
+    pub fn totals(&self) -> [u64; 4] {
+        self.counters.iter().map(|c| c.stats()).fold([0; 4], |t, s| {
+            [t[0] + s.tx_packets, t[1] + s.rx_packets, t[2] + s.rx_lost, t[3] + s.concealed_frames]
+        })
+    }
+}
