@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The engine as an application sees it: start, commands, one drain, stop.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,46 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::config::EngineConfig;
 use crate::error::{EngineError, SignallingError};
-use crate::events::{Batch, MediaEvent};
+use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
-use crate::signalling::{
-    attach, detach, next_id, Command, Dial, LogLevel, Register, SignalEvent, SipHandle, Tenant,
-};
+use crate::signalling::{attach, detach, next_id, Command, Dial, Register, SipHandle, Tenant};
 
 /// Longest that [`Engine::stop`] waits for the media thread to close its calls.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
-
-/// One event, as handed to the application.
-pub enum EngineEvent {
-    /// Signalling, but [`SignalEvent::Ended`], which comes as [`EngineEvent::Ended`].
-    Signal(SignalEvent),
-    /// Media, but `Closed` and `Notice`. Ranges of `Audio` lie within [`EventBatch::audio`].
-    Media(MediaEvent),
-    /// A call is over; nothing follows about it.
-    Ended {
-        /// Call it is about.
-        call: u64,
-        /// 200 for a BYE, else the final status of the INVITE.
-        status: u16,
-        /// Reason phrase.
-        reason: String,
-        /// Whether the peer ended it.
-        by_remote: bool,
-        /// Final counters.
-        stats: Box<CallStats>,
-    },
-}
-
-/// What one drain fetched. Use the same one again: its buffers are kept.
-#[derive(Default)]
-pub struct EventBatch {
-    /// In order for each call.
-    pub events: Vec<EngineEvent>,
-    /// What the ranges of [`MediaEvent::Audio`] lie in.
-    pub audio: Vec<u8>,
-    media: Batch,
-    signals: Vec<SignalEvent>,
-}
 
 /// Counters of the engine since its start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,20 +71,6 @@ enum State {
         tenant: Arc<Tenant>,
     },
     Stopped,
-}
-
-/// How a call ended, until its final counters arrive.
-struct PendingEnd {
-    status: u16,
-    reason: String,
-    by_remote: bool,
-}
-
-/// What `drain` keeps between calls, and what `stop` leaves for the last one.
-#[derive(Default)]
-struct Intake {
-    ends: HashMap<u64, PendingEnd>,
-    leftover: EventBatch,
 }
 
 /// SIP and media for many calls. All methods may be called from any thread.
@@ -430,70 +381,6 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl PendingEnd {
-    fn finish(self, call: u64, stats: Box<CallStats>) -> EngineEvent {
-        EngineEvent::Ended {
-            call,
-            status: self.status,
-            reason: self.reason,
-            by_remote: self.by_remote,
-            stats,
-        }
-    }
-}
-
-/// Appends what both sources have to `batch`.
-fn fetch(tenant: &Tenant, ends: &mut HashMap<u64, PendingEnd>, batch: &mut EventBatch) {
-    let EventBatch { events, audio, media, signals } = batch;
-    media.clear();
-    tenant.with_media(|m| m.drain(media));
-    let base = audio.len();
-    if base == 0 {
-        std::mem::swap(audio, &mut media.audio);
-    } else {
-        audio.append(&mut media.audio);
-    }
-    // After media: a call's last media event is only there when its Ended was queued before.
-    signals.clear();
-    tenant.events.drain_into(signals);
-    for signal in signals.drain(..) {
-        match signal {
-            SignalEvent::Ended { call, status, reason, by_remote, in_media } => {
-                let end = PendingEnd { status, reason, by_remote };
-                if in_media {
-                    ends.insert(call, end);
-                } else {
-                    events.push(end.finish(call, Box::default()));
-                }
-            }
-            other => events.push(EngineEvent::Signal(other)),
-        }
-    }
-    for event in media.events.drain(..) {
-        match event {
-            MediaEvent::Audio { call, at_ns, offset, len } => {
-                let offset = offset + base;
-                events.push(EngineEvent::Media(MediaEvent::Audio { call, at_ns, offset, len }));
-            }
-            MediaEvent::Closed { call, stats } => {
-                // Unknown: a call that was refused before the application heard of it.
-                if let Some(end) = ends.remove(&call) {
-                    events.push(end.finish(call, stats));
-                }
-            }
-            MediaEvent::Notice { call, notice } => {
-                let level = if notice.is_warning() { LogLevel::Warning } else { LogLevel::Info };
-                let message = match call {
-                    Some(call) => format!("call {call}: {notice}"),
-                    None => notice.to_string(),
-                };
-                events.push(EngineEvent::Signal(SignalEvent::Log { level, message }));
-            }
-            other => events.push(EngineEvent::Media(other)),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod config;
 mod engine;
 mod error;
 pub mod events;
+mod intake;
 pub mod media;
 pub mod record;
 mod record_name;
@@ -13,7 +14,8 @@ mod signalling;
 pub mod transport;
 
 pub use config::EngineConfig;
-pub use engine::{DialParams, Engine, EngineEvent, EngineStats, EventBatch, RegisterParams};
+pub use engine::{DialParams, Engine, EngineStats, RegisterParams};
 pub use error::{ConfigError, EngineError, SignallingError, CODES};
+pub use intake::{EngineEvent, EventBatch};
 pub use pjsip_sys::Codec;
 pub use signalling::{LogLevel, SignalEvent};
