@@ -66,6 +66,7 @@ class FakeCall:
         self.sip_call_id = "abc@192.0.2.1"
         self.source = "192.0.2.1:5060"
         self.recording = recording
+        self.rang = False
         self.answered = False
         self.gone = False
         self.hung_up = False
@@ -83,9 +84,10 @@ class FakeCall:
     # --- the API ---
 
     def ring(self) -> None:
-        pass
+        self.rang = True
 
     async def answer(self) -> None:
+        assert self.rang
         await asyncio.sleep(0.01)
         if self.gone:
             raise CallGone("left")

@@ -297,3 +297,18 @@ def test_caller_who_leaves_at_any_moment_leaves_nothing_behind(when_s: float) ->
         call.leaves()
 
     stage.play(caller)
+
+
+def test_caller_who_leaves_does_not_wait_for_a_recogniser_that_hangs() -> None:
+    stage = Stage("unused")
+    stage.stt.delay_s = 3_600.0
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        assert stage.stt.open == 1
+        call.leaves()
+        await call.silence(0.1)
+        assert stage.stt.open == 0
+
+    stage.play(caller)
