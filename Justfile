@@ -22,8 +22,8 @@ run config: (_ready "demo")
 # Run all tests; with pytest's options, only the Python ones (./justw test -k barge_in)
 [group('develop')]
 test *options: (_ready "test")
-    @[ $# -gt 0 ] || {{ python }} -m tools.cargo test --workspace --locked
-    @{{ python }} -m pytest "$@"
+    @[ $# -gt 0 ] || {{ python }} -m tools.cargo test --workspace --locked --no-fail-fast || failed=1; \
+        {{ python }} -m pytest "$@" || failed=1; exit ${failed:-0}
 
 # Check formatting, lints, types, stubs and house rules
 [group('develop')]
