@@ -268,6 +268,24 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, words: str, delay: float) 
     assert left <= {"standins.log", "agent.log"}, "no half-written recording, no working folder"
 
 
+def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    run = Run(["voice_edge", "demo", "--out", str(out)], tmp_path / "log")
+    try:
+        run.wait_for("the agent has picked up")
+        os.kill(run.process.pid, signal.SIGINT)
+        run.wait_for("SIGINT: ending")
+        begun = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(run.process.pid, signal.SIGINT)
+        assert run.process.wait(5) == 130
+        assert time.monotonic() - begun < 1.0
+        assert run.gone_within(0.5), run.descendants()
+    finally:
+        run.end()
+    assert {path.name for path in out.iterdir()} <= {"standins.log", "agent.log"}
+
+
 def test_a_killed_demo_takes_its_children_along(tmp_path: Path) -> None:
     run = Run(["voice_edge", "demo", "--out", str(tmp_path / "demo")], tmp_path / "log")
     try:

@@ -22,6 +22,7 @@ max_calls = {max_calls}
 [recording]
 dir = "{recordings}"
 [agent]
+system_prompt = "Answer."
 greeting = "Hello."
 idle_s = 60.0
 max_call_s = 300.0
