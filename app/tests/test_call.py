@@ -306,6 +306,7 @@ def test_caller_who_leaves_does_not_wait_for_a_recogniser_that_hangs() -> None:
     async def caller(call: FakeCall) -> None:
         await call.hears_end()
         await call.says("What time is it?")
+        await call.silence(0.1)
         assert stage.stt.open == 1
         call.leaves()
         await call.silence(0.1)
