@@ -193,7 +193,7 @@ impl Call {
     pub(crate) fn receive(&mut self, now_ns: u64, to: &mut Outbox) -> Option<&[f32; WINDOW]> {
         self.ended_now = false;
         let flow = self.flow.as_mut()?;
-        let popped = self.jitter.pop(&mut self.caller);
+        let popped = self.jitter.pop(now_ns, &mut self.caller);
         if popped.real || !flow.params.direction.receives() {
             flow.heard_ns = now_ns;
             flow.timeout_told = false;

@@ -10,9 +10,13 @@
 //! signal that resembles its neighbour; when packets come late though others are there (reordering),
 //! it falls back by playing such a piece twice. Clock drift is dealt with by the same moves.
 
-use super::g711;
+mod ring;
+mod stretch;
+
 use super::plc::Plc;
 use super::{Codec, FRAME, TICK_NS};
+use ring::Ring;
+use stretch::{lengthen, shorten, MAX_CUT};
 
 /// Nanoseconds of one sample.
 pub const SAMPLE_NS: u64 = 125_000;
@@ -27,10 +31,6 @@ const WINDOW_TICKS: u32 = 50;
 const WINDOWS: usize = 4;
 /// Ticks between two catch-ups while somebody talks.
 const CATCH_UP_TICKS: u32 = 5;
-/// Cross-fade and longest piece left out in a catch-up.
-const OVERLAP: usize = 80;
-const MAX_CUT: usize = 120;
-const MIN_CUT: usize = 40;
 
 /// A packet's payload with what the stream knows about it.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +65,7 @@ pub struct Popped {
 /// The buffer of one call.
 #[derive(Debug)]
 pub struct JitterBuffer {
-    bytes: Box<[u8]>,
-    present: Box<[u64]>,
-    stamps: Box<[u64]>,
+    ring: Ring,
     codec: Codec,
     min: i64,
     max: i64,
@@ -107,11 +105,9 @@ impl JitterBuffer {
     pub fn new(codec: Codec, min_ms: u32, max_ms: u32) -> JitterBuffer {
         let max_ms = max_ms.clamp(20, 2000);
         // Room for the maximum, and as much again for what a burst brings at once.
-        let size = (max_ms as usize * 8 * 2 + 4096).next_power_of_two();
+        let ring = Ring::new(max_ms as usize * 8 * 2 + 4096);
         JitterBuffer {
-            bytes: vec![0; size].into_boxed_slice(),
-            present: vec![0; size / 64].into_boxed_slice(),
-            stamps: vec![0; size / 64].into_boxed_slice(),
+            ring,
             codec,
             min: i64::from(min_ms.min(max_ms)) * 8,
             max: i64::from(max_ms) * 8,
@@ -158,9 +154,7 @@ impl JitterBuffer {
         if codec == self.codec {
             return;
         }
-        for b in &mut self.bytes {
-            *b = g711::encode_one(codec, g711::decode_one(self.codec, *b));
-        }
+        self.ring.recode(self.codec, codec);
         self.codec = codec;
     }
 
@@ -169,21 +163,15 @@ impl JitterBuffer {
         if !self.running {
             return;
         }
-        // Bits of what is skipped must not be taken for later audio in the same place.
-        let end = self.play + samples.min(self.bytes.len() as u64) as i64;
-        for at in self.play..end {
-            let (_, word, bit) = self.index(at);
-            if let Some(w) = self.present.get_mut(word) {
-                *w &= !bit;
-            }
-        }
+        // What is skipped must not be taken for later audio in the same place.
+        self.ring.mark(self.play, samples.min(self.ring.len() as u64) as usize, false);
         self.shift(samples as i64);
     }
 
     /// Takes a packet in.
     pub fn insert(&mut self, a: &Arrival<'_>) {
         let len = a.payload.len() as i64;
-        if len == 0 || len > self.bytes.len() as i64 / 2 {
+        if len == 0 || len > self.ring.len() / 2 {
             return;
         }
         let Some(at) = self.place(a, len) else {
@@ -199,11 +187,9 @@ impl JitterBuffer {
         self.head = self.head.max(at + len);
         self.note_slack(at - self.play);
         let skip = (self.play - at).max(0);
-        for (i, byte) in a.payload.iter().enumerate().skip(skip as usize) {
-            let b = if a.codec == self.codec { *byte } else { self.transcode(a.codec, *byte) };
-            self.put(at + i as i64, b);
-        }
-        self.stamp(at + skip, at + len, a.at_ns);
+        let rest = a.payload.get(skip as usize..).unwrap_or(&[]);
+        self.ring.write(at + skip, rest, a.codec, self.codec);
+        self.ring.stamp(at + skip, at + len, a.at_ns);
     }
 
     /// Position of a packet, or `None` when its time has passed.
@@ -212,6 +198,7 @@ impl JitterBuffer {
             self.running = true;
             self.head = self.play;
             self.late_run = 0;
+            self.owed = 0;
             self.slack_min = [NONE_MIN; WINDOWS];
             self.slack_max = [NONE_MAX; WINDOWS];
             self.begin = self.play + self.min;
@@ -233,7 +220,7 @@ impl JitterBuffer {
                 return Some(self.settle(self.expected, len));
             }
         }
-        let limit = self.bytes.len() as i64 / 2;
+        let limit = self.ring.len() / 2;
         if at + len > self.play + limit || at < self.play - limit {
             return a.newest.then(|| self.head.max(self.play + self.min));
         }
@@ -315,15 +302,18 @@ impl JitterBuffer {
     }
 
     /// Takes the next 20 ms out. Always fills `out`.
-    pub fn pop(&mut self, out: &mut [i16; FRAME]) -> Popped {
+    pub fn pop(&mut self, now_ns: u64, out: &mut [i16; FRAME]) -> Popped {
+        // What did not arrive is told as if it had, a frame after the one before it.
+        let guess = (self.last_at_ns + TICK_NS)
+            .clamp(now_ns.saturating_sub(STOPPED_TICKS as u64 * TICK_NS), now_ns);
         if !self.running {
             out.fill(0);
-            self.last_at_ns += TICK_NS;
+            self.last_at_ns = now_ns.saturating_sub(TICK_NS);
             self.plc.good(out);
             return Popped { at_ns: self.last_at_ns, concealed: false, real: false };
         }
         self.roll_window();
-        let at_ns = self.stamp_of(self.play).unwrap_or(self.last_at_ns + TICK_NS);
+        let at_ns = self.ring.stamp_of(self.play).unwrap_or(guess);
         self.last_at_ns = at_ns;
         let (mut concealed, mut real) = (false, false);
         if self.fall_back(out) || self.catch_up(out) {
@@ -346,11 +336,7 @@ impl JitterBuffer {
     fn read(&mut self, out: &mut [i16; FRAME], concealed: &mut bool, real: &mut bool) {
         let mut rest: &mut [i16] = out;
         while !rest.is_empty() {
-            let here = self.is_present(self.play);
-            let mut n = 1;
-            while n < rest.len() && self.is_present(self.play + n as i64) == here {
-                n += 1;
-            }
+            let (here, n) = self.ring.run(self.play, rest.len());
             let (run, tail) = rest.split_at_mut(n);
             if here {
                 self.take(run);
@@ -369,16 +355,9 @@ impl JitterBuffer {
 
     /// Decodes and forgets the next samples, all of which are present.
     fn take(&mut self, run: &mut [i16]) {
-        for s in run.iter_mut() {
-            let (i, word, bit) = self.index(self.play);
-            if let Some(b) = self.bytes.get(i) {
-                *s = g711::decode_one(self.codec, *b);
-            }
-            if let Some(w) = self.present.get_mut(word) {
-                *w &= !bit;
-            }
-            self.play += 1;
-        }
+        self.ring.decode(self.play, self.codec, run);
+        self.ring.mark(self.play, run.len(), false);
+        self.play += run.len() as i64;
     }
 
     fn roll_window(&mut self) {
@@ -408,25 +387,14 @@ impl JitterBuffer {
         if !wanted || self.since_catch_up < CATCH_UP_TICKS {
             return false;
         }
-        let need = FRAME + MAX_CUT;
-        if (0..need as i64).any(|i| !self.is_present(self.play + i)) {
+        if !self.ring.all(self.play, FRAME + MAX_CUT) {
             return false;
         }
         let mut long = [0i16; FRAME + MAX_CUT];
-        for (i, s) in long.iter_mut().enumerate() {
-            let (at, _, _) = self.index(self.play + i as i64);
-            *s = self.bytes.get(at).map_or(0, |b| g711::decode_one(self.codec, *b));
-        }
-        let cut = best_cut(&long);
-        for (i, o) in out.iter_mut().enumerate() {
-            let late = long.get(i + cut).copied().unwrap_or(0);
-            *o = if i < OVERLAP { fade(long.get(i).copied().unwrap_or(0), late, i) } else { late };
-        }
-        let mut gone = [0i16; FRAME + MAX_CUT];
-        if let Some(run) = gone.get_mut(..FRAME + cut) {
-            self.take(run);
-        }
-        self.play -= cut as i64;
+        self.ring.decode(self.play, self.codec, &mut long);
+        let cut = shorten(&long, out);
+        self.ring.mark(self.play, FRAME + cut, false);
+        self.play += FRAME as i64;
         self.shift(cut as i64);
         self.plc.good(out);
         self.since_catch_up = 0;
@@ -435,116 +403,18 @@ impl JitterBuffer {
 
     /// Plays less than 20 ms in 20 ms: a piece of the past comes again. False if not done.
     fn fall_back(&mut self, out: &mut [i16; FRAME]) -> bool {
-        if self.owed <= 0 || (0..FRAME as i64).any(|i| !self.is_present(self.play + i)) {
+        if self.owed <= 0 || !self.ring.all(self.play, FRAME) {
             return false;
         }
         let mut next = [0i16; FRAME];
-        self.take(&mut next);
-        let past = self.plc.past();
-        let cut = best_repeat(past, &next);
-        let again = past.get(past.len() - cut..).unwrap_or(&[]);
-        for (i, o) in out.iter_mut().enumerate() {
-            let natural = next.get(i).copied().unwrap_or(0);
-            *o = match again.get(i) {
-                Some(old) if i < OVERLAP => fade(natural, *old, i),
-                Some(old) => *old,
-                None => next.get(i - cut).copied().unwrap_or(0),
-            };
-        }
-        // What was taken but not played goes back in.
-        for (i, s) in next.iter().enumerate().skip(FRAME - cut) {
-            let byte = g711::encode_one(self.codec, *s);
-            self.put(self.play - FRAME as i64 + i as i64, byte);
-        }
+        self.ring.decode(self.play, self.codec, &mut next);
+        let cut = lengthen(self.plc.past(), &next, out);
+        self.ring.mark(self.play, FRAME - cut, false);
+        self.play += FRAME as i64;
         self.owed -= cut as i64;
         self.shift(-(cut as i64));
         self.plc.good(out);
         self.since_catch_up = 0;
         true
     }
-
-    fn transcode(&self, from: Codec, byte: u8) -> u8 {
-        g711::encode_one(self.codec, g711::decode_one(from, byte))
-    }
-
-    fn index(&self, at: i64) -> (usize, usize, u64) {
-        let i = at.rem_euclid(self.bytes.len() as i64) as usize;
-        (i, i / 64, 1 << (i % 64))
-    }
-
-    fn put(&mut self, at: i64, byte: u8) {
-        let (i, word, bit) = self.index(at);
-        if let (Some(b), Some(w)) = (self.bytes.get_mut(i), self.present.get_mut(word)) {
-            *b = byte;
-            *w |= bit;
-        }
-    }
-
-    fn is_present(&self, at: i64) -> bool {
-        let (_, word, bit) = self.index(at);
-        at < self.head && self.present.get(word).is_some_and(|w| w & bit != 0)
-    }
-
-    /// Notes when the audio of `from..to` arrived, once for each 64 samples.
-    fn stamp(&mut self, from: i64, to: i64, at_ns: u64) {
-        let mut word = from.div_euclid(64) * 64;
-        while word < to {
-            let behind = (to - word).unsigned_abs() * SAMPLE_NS;
-            let (_, index, _) = self.index(word);
-            if let Some(s) = self.stamps.get_mut(index) {
-                *s = at_ns.saturating_sub(behind);
-            }
-            word += 64;
-        }
-    }
-
-    fn stamp_of(&self, at: i64) -> Option<u64> {
-        if !self.is_present(at) {
-            return None;
-        }
-        let (i, word, _) = self.index(at);
-        self.stamps.get(word).map(|s| s + (i % 64) as u64 * SAMPLE_NS)
-    }
-}
-
-/// From `a` to `b` over the overlap.
-fn fade(a: i16, b: i16, i: usize) -> i16 {
-    let (w, n) = (i as i32, OVERLAP as i32);
-    ((i32::from(a) * (n - w) + i32::from(b) * w) / n) as i16
-}
-
-/// Length of the piece whose removal is heard least: where the signal resembles itself most.
-fn best_cut(long: &[i16; FRAME + MAX_CUT]) -> usize {
-    let (head, _) = long.split_at(OVERLAP);
-    best_by(MIN_CUT..=MAX_CUT, |cut| Some(similarity(head, long.get(cut..cut + OVERLAP)?)))
-}
-
-/// Length of the piece of the past whose repetition is heard least.
-fn best_repeat(past: &[i16], next: &[i16; FRAME]) -> usize {
-    let (head, _) = next.split_at(OVERLAP);
-    best_by(OVERLAP..=MAX_CUT, |cut| {
-        let from = past.len().checked_sub(cut)?;
-        Some(similarity(head, past.get(from..from + OVERLAP)?))
-    })
-}
-
-fn best_by(cuts: std::ops::RangeInclusive<usize>, score: impl Fn(usize) -> Option<f32>) -> usize {
-    let mut best = (f32::MIN, MAX_CUT);
-    for cut in cuts {
-        match score(cut) {
-            Some(s) if s > best.0 => best = (s, cut),
-            _ => {}
-        }
-    }
-    best.1
-}
-
-fn similarity(a: &[i16], b: &[i16]) -> f32 {
-    let mut dot = 0f32;
-    let mut norm = 1f32;
-    for (a, b) in a.iter().zip(b) {
-        dot += f32::from(*a) * f32::from(*b);
-        norm += f32::from(*b) * f32::from(*b);
-    }
-    dot / norm.sqrt()
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Playing a frame a little faster or slower, where it is heard least.
+
+use super::super::FRAME;
+
+/// Samples of cross-fade.
+pub(super) const OVERLAP: usize = 80;
+/// Longest and shortest piece left out.
+pub(super) const MAX_CUT: usize = 120;
+const MIN_CUT: usize = 40;
+
+/// Makes a frame of more than a frame by leaving out a piece. Gives the piece's length.
+pub(super) fn shorten(long: &[i16; FRAME + MAX_CUT], out: &mut [i16; FRAME]) -> usize {
+    let cut = best_cut(long);
+    for (i, o) in out.iter_mut().enumerate() {
+        let late = long.get(i + cut).copied().unwrap_or(0);
+        *o = if i < OVERLAP { fade(long.get(i).copied().unwrap_or(0), late, i) } else { late };
+    }
+    cut
+}
+
+/// Makes a frame that begins with a piece of the past again. Gives the piece's length: that much
+/// of the end of `next` was not played.
+pub(super) fn lengthen(past: &[i16], next: &[i16; FRAME], out: &mut [i16; FRAME]) -> usize {
+    let cut = best_repeat(past, next);
+    let again = past.len().checked_sub(cut).and_then(|from| past.get(from..)).unwrap_or(&[]);
+    for (i, o) in out.iter_mut().enumerate() {
+        let natural = next.get(i).copied().unwrap_or(0);
+        *o = match again.get(i) {
+            Some(old) if i < OVERLAP => fade(natural, *old, i),
+            Some(old) => *old,
+            None => next.get(i - again.len()).copied().unwrap_or(0),
+        };
+    }
+    cut
+}
+
+/// From `a` to `b` over the overlap.
+fn fade(a: i16, b: i16, i: usize) -> i16 {
+    let (w, n) = (i as i32, OVERLAP as i32);
+    ((i32::from(a) * (n - w) + i32::from(b) * w) / n) as i16
+}
+
+/// Length of the piece whose removal is heard least: where the signal resembles itself most.
+fn best_cut(long: &[i16; FRAME + MAX_CUT]) -> usize {
+    let (head, _) = long.split_at(OVERLAP);
+    best_by(MIN_CUT..=MAX_CUT, |cut| Some(similarity(head, long.get(cut..cut + OVERLAP)?)))
+}
+
+/// Length of the piece of the past whose repetition is heard least.
+fn best_repeat(past: &[i16], next: &[i16; FRAME]) -> usize {
+    let (head, _) = next.split_at(OVERLAP);
+    best_by(OVERLAP..=MAX_CUT, |cut| {
+        let from = past.len().checked_sub(cut)?;
+        Some(similarity(head, past.get(from..from + OVERLAP)?))
+    })
+}
+
+fn best_by(cuts: std::ops::RangeInclusive<usize>, score: impl Fn(usize) -> Option<f32>) -> usize {
+    let mut best = (f32::MIN, MAX_CUT);
+    for cut in cuts {
+        match score(cut) {
+            Some(s) if s > best.0 => best = (s, cut),
+            _ => {}
+        }
+    }
+    best.1
+}
+
+fn similarity(a: &[i16], b: &[i16]) -> f32 {
+    let mut dot = 0f32;
+    let mut norm = 1f32;
+    for (a, b) in a.iter().zip(b) {
+        dot += f32::from(*a) * f32::from(*b);
+        norm += f32::from(*b) * f32::from(*b);
+    }
+    dot / norm.sqrt()
+}
