@@ -13,6 +13,8 @@ use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
 use crate::signalling::{attach, detach, next_id, Command, Dial, Register, SipHandle, Tenant};
 
+/// Longest that [`Engine::stop`] takes.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
 /// Longest that [`Engine::stop`] waits for the media thread to close its calls.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 
@@ -149,10 +151,10 @@ impl Engine {
                     *state = State::Stopping { tenant: Arc::clone(&tenant) };
                     (tenant, sip)
                 }
-                // Another stop() is at it.
                 State::Stopping { tenant } => {
                     *state = State::Stopping { tenant };
-                    return;
+                    drop(state);
+                    return self.wait_stopped();
                 }
                 State::New | State::Stopped => return,
             }
@@ -176,6 +178,15 @@ impl Engine {
         // The media thread did not close these in time; the application waits for their end all the same.
         leftover.events.extend(ends.drain().map(|(call, end)| end.finish(call, Box::default())));
         *lock(&self.state) = State::Stopped;
+    }
+
+    /// For a second stop(), such as the one at exit after an impatient Ctrl-C: the process must not end while the
+    /// first one closes recordings.
+    fn wait_stopped(&self) {
+        let deadline = Instant::now() + STOP_LIMIT;
+        while !matches!(*lock(&self.state), State::Stopped) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Readable when [`Engine::drain`] would give something. Valid until the engine is dropped.
