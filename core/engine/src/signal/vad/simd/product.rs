@@ -10,8 +10,9 @@ use std::ops::Range;
 use super::Simd;
 use crate::signal::vad::network::{Panels, PANEL};
 
-/// Columns in one chain. A chain's rounding errors grow with its sum; one chain over all columns
-/// put probabilities at 16 kHz up to 9e-5 off the stock model, blocks of 128 up to 1e-5.
+/// Columns in one chain. A chain's rounding errors grow with its sum: over 130 minutes of speech at
+/// 16 kHz, one chain over all columns was up to 9.3e-5 off the stock model, blocks of 128 up to
+/// 3.5e-5; smaller blocks gained nothing.
 const BLOCK: usize = 128;
 
 /// How many calls run at once, and how their products are formed. Activations are `[row][call]`.
