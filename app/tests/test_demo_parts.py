@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from voice_edge.demo import dialogue, speech, stage, toml_out
+from voice_edge import toml_out
+from voice_edge.demo import dialogue, speech, stage
 from voice_edge.demo.problems import DemoError
 from voice_edge.demo.wer import WordErrors, word_errors
 from voice_edge.settings import load

@@ -30,8 +30,21 @@ def call() -> Conversation:
         answered_ns=100 * S,
         ended_ns=130 * S,
         spoken=[
-            Spoken(line("Something is wrong."), 105 * S, 107 * S, reply_ns=int(108.2 * S)),
-            Spoken(line("Stop.", True), 110 * S, 111 * S, reply_ns=112 * S, silence_s=0.15),
+            Spoken(
+                line("Something is wrong."),
+                105 * S,
+                int(105.1 * S),
+                107 * S,
+                reply_ns=int(108.2 * S),
+            ),
+            Spoken(
+                line("Stop.", True),
+                int(109.98 * S),
+                110 * S,
+                111 * S,
+                reply_ns=112 * S,
+                silence_s=0.15,
+            ),
         ],
         packets={"sent": 1500, "received": 1490, "lost": 0, "jitter_ms": 0.12},
     )
@@ -171,7 +184,7 @@ def test_the_summary_shows_everything_asked_for() -> None:
         "Something is long.",
         "Oh dear. — (interrupted)",
         "1.20",  # reply time
-        "150 ms after the caller's first sound (within the aim of 200 ms)",
+        "150 ms after the caller's speech began (within the aim of 200 ms)",
         "decided after 120 ms and sent the last sample of that reply after 140 ms",
         "25.0 %",
         "1499",

@@ -189,6 +189,16 @@ def test_breath_after_a_loud_phrase_is_not_speech() -> None:
     assert bounds[1] == pytest.approx(1600, abs=80)
 
 
+def test_active_speech_begins_after_a_faint_consonant() -> None:
+    pcm = np.concatenate([silence(800), tone(1600, level=300), tone(4000, level=12000)])
+    bounds = measure.speech_bounds(pcm)
+    assert bounds is not None
+    assert bounds[0] == pytest.approx(800, abs=80)
+    assert measure.active_onset(pcm) == 2400
+    assert measure.active_onset(silence(800)) is None
+    assert measure.active_onset(silence(3)) is None
+
+
 def test_a_silent_utterance_has_no_last_word() -> None:
     with pytest.raises(ValueError, match="silent"):
         measure.last_speech_ns(rtp_peer.Utterance(silence(160), [1]))

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from voice_edge.loopcall import measure, sdp, sip_message
+from voice_edge.loopcall import measure, rtp_peer, sdp, sip_message
 from voice_edge.loopcall.caller import Caller, CallFailed, CallOver
 from voice_edge.loopcall.g711 import PCMU
 from voice_edge.loopcall.sip_message import SipMessage
@@ -148,6 +148,16 @@ async def test_a_peer_that_hangs_up_ends_what_the_caller_does(
             await caller.say(np.zeros(80_000, dtype=np.int16))
     assert caller.ended is not None
     assert caller.ended.by_remote
+
+
+async def test_the_line_can_be_noisy(peer: tuple[EchoPeer, Address]) -> None:
+    _, address = peer
+    async with Caller(address, seed=1, noise_dbfs=-60.0) as caller:
+        await caller.dial("sip:agent@127.0.0.1")
+        await until(lambda: len(caller.rtp.arrivals) > 5)
+    level = rtp_peer.rms(caller.rtp.arrivals[2].pcm)
+    assert 20 * np.log10(level / 32768) == pytest.approx(-60.0, abs=1.5)
+    assert caller.rtp.last_audible_ns == 0, "noise of a line is no speech"
 
 
 async def test_any_bytes_can_be_sent(peer: tuple[EchoPeer, Address]) -> None:

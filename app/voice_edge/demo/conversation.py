@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ _QUIET_S = 0.9  # the agent has finished when it was silent for so long
 _INTERRUPT_AFTER_S = 2.0
 _THINK_S = 0.3
 _GUARD_NS = 150_000_000
+_BEFORE_NS = 500_000_000
+# A telephone line is never digitally silent, and detectors of speech are made for lines.
+_LINE_NOISE_DBFS = -65.0
 
 
 @dataclass
@@ -29,10 +33,13 @@ class Spoken:
     """A line that was said: times in CLOCK_MONOTONIC ns on the caller's wire."""
 
     line: Line
-    first_speech_ns: int
+    first_speech_ns: int  # first faint sound
+    active_ns: int  # first active speech: what an interruption is timed from
     last_speech_ns: int
     reply_ns: int | None = None  # agent's first audible sample afterwards
-    silence_s: float | None = None  # interruptions: onset to the agent's last audible sample
+    silence_s: float | None = (
+        None  # interruptions: active speech to the agent's last audible sample
+    )
 
     @property
     def reply_s(self) -> float | None:
@@ -64,7 +71,7 @@ async def hold(
     An unanswered line or an early hang-up is noted in ``problems`` and ends the conversation.
     """
     result = Conversation()
-    async with Caller(sip) as caller:
+    async with Caller(sip, noise_dbfs=_LINE_NOISE_DBFS) as caller:
         try:
             await caller.dial(f"sip:agent@{sip[0]}:{sip[1]}")
         except CallFailed as error:
@@ -122,15 +129,28 @@ async def _talk(
                 f'turn {len(result.spoken)} ("{line.text}") went unanswered for {_REPLY_S:.0f} s'
             )
             return
-        settle(spoken, measure.heard(caller.rtp.arrivals))
+        settle(
+            spoken, measure.heard(_since(caller.rtp.arrivals, spoken.first_speech_ns - _BEFORE_NS))
+        )
         if spoken.reply_s is not None:
             say(f"the agent answers after {spoken.reply_s:.2f} s")
     await caller.hear_silence(_QUIET_S, _LONGEST_REPLY_S)
 
 
+def _since(arrivals: Sequence[Arrival], from_ns: int) -> list[Arrival]:
+    """The latest packets only: the whole call would keep the audio thread waiting."""
+    latest = itertools.takewhile(lambda arrival: arrival.at_ns >= from_ns, reversed(arrivals))
+    return list(latest)
+
+
 def measured(utterance: Utterance, line: Line) -> Spoken:
     """The times of a line just said."""
-    return Spoken(line, measure.first_speech_ns(utterance), measure.last_speech_ns(utterance))
+    return Spoken(
+        line,
+        measure.first_speech_ns(utterance),
+        measure.active_onset_ns(utterance),
+        measure.last_speech_ns(utterance),
+    )
 
 
 def settle(spoken: Spoken, sound: measure.Heard) -> None:
@@ -138,7 +158,7 @@ def settle(spoken: Spoken, sound: measure.Heard) -> None:
     spoken.reply_ns = measure.first_audible_after(sound, _reply_from(spoken))
     if spoken.line.interrupts:
         spoken.silence_s = measure.silence_after_barge_in(
-            sound, spoken.first_speech_ns, _reply_from(spoken)
+            sound, spoken.active_ns, _reply_from(spoken)
         )
 
 

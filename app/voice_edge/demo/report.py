@@ -56,6 +56,7 @@ def make(
             "recording_agent": _errors(word_errors(agent_said, reheard[1])),
         },
         "reheard": {"caller": reheard[0], "agent": reheard[1]},
+        "account": timeline,
     }
 
 
@@ -83,13 +84,14 @@ def _turn(number: int, spoken: Spoken, entries: Sequence[dict[str, Any]]) -> dic
         "stages_s": _stages(spoken, [entries[index] for index in mine], first),
         "interrupts": spoken.line.interrupts,
         "silence_s": _rounded(spoken.silence_s),
+        "faint_s": _rounded((spoken.active_ns - spoken.first_speech_ns) / 1e9),
         "decided_s": _since_onset(spoken, entries, "cut_ns"),
         "stopped_s": _since_onset(spoken, entries, "heard_until_ns"),
     }
 
 
 def _since_onset(spoken: Spoken, entries: Sequence[dict[str, Any]], key: str) -> float | None:
-    """Of an interruption: seconds from the caller's onset to a step of the agent's turn that it cut
+    """Of an interruption: seconds from the caller's active speech to a step of the agent's turn that it cut
     off, by the agent's clock. Its last sample sent counts even if that was a pause between words,
     which the ear takes for silence already."""
     if not spoken.line.interrupts:
@@ -103,7 +105,7 @@ def _since_onset(spoken: Spoken, entries: Sequence[dict[str, Any]], key: str) ->
     ]
     if not cut or cut[0][key] is None:
         return None
-    return _rounded((cut[0][key] - spoken.first_speech_ns) / 1e9)
+    return _rounded((cut[0][key] - spoken.active_ns) / 1e9)
 
 
 def _stages(

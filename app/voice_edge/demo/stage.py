@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from . import toml_out
+from .. import toml_out
 from .children import Child
 from .dialogue import script
 from .problems import DemoError

@@ -82,7 +82,7 @@ def _barge_in(turns: Sequence[dict[str, Any]]) -> list[str]:
         verdict = "within" if took <= BARGE_IN_AIM_S else "over"
         out.append(
             f"  turn {turn['number']} interrupts: the agent fell silent"
-            f" {turn['silence_s'] * 1000:.0f} ms after the caller's first sound"
+            f" {turn['silence_s'] * 1000:.0f} ms after the caller's speech began"
             f" ({verdict} the aim of {BARGE_IN_AIM_S * 1000:.0f} ms)"
         )
         if turn["decided_s"] is not None and turn["stopped_s"] is not None:

@@ -53,6 +53,7 @@ class Caller:
         codecs: Sequence[Codec] = (PCMA, PCMU),
         user: str = "caller",
         seed: int | None = None,
+        noise_dbfs: float | None = None,
     ) -> None:
         self._peer = peer
         self._bind = bind
@@ -63,7 +64,7 @@ class Caller:
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._ua: UserAgent | None = None
-        self.rtp = RtpPeer(bind, seed=seed)
+        self.rtp = RtpPeer(bind, seed=seed, noise_dbfs=noise_dbfs)
         self.progress: list[int] = []
         self.ended: Ended | None = None
         self.answered_ns = 0

@@ -44,6 +44,22 @@ def speech_bounds(pcm: Pcm) -> tuple[int, int] | None:
     return int(windows[0]), min(int(windows[-1]) + _WINDOW, len(pcm)) - 1
 
 
+def active_onset(pcm: Pcm) -> int | None:
+    """First sample of active speech, None if the recording is silent: the first 10 ms that lie at
+    most 15.9 dB under the active level (the margin of ITU-T P.56).
+
+    A phrase may begin with a consonant so faint that a detector of speech must not take it for one.
+    """
+    whole = pcm[: len(pcm) // _WINDOW * _WINDOW].astype(np.float64)
+    power = np.square(whole).reshape(-1, _WINDOW).mean(axis=1) if len(whole) else whole
+    if len(power) == 0 or not power.any():
+        return None
+    threshold = 0.0
+    for _ in range(20):  # converges after a few rounds
+        threshold = float(power[power >= threshold].mean()) * 10**-1.59
+    return int(np.argmax(power >= threshold)) * _WINDOW
+
+
 def _level(pcm: Pcm, start: int) -> float:
     window = pcm[start : start + _WINDOW].astype(np.float64)
     return float(np.sqrt(np.mean(np.square(window))))
@@ -55,6 +71,14 @@ def last_speech_ns(utterance: Utterance) -> int:
     if bounds is None:
         raise ValueError("the utterance is silent")
     return utterance.time_of(bounds[1])
+
+
+def active_onset_ns(utterance: Utterance) -> int:
+    """When active speech of an utterance began on the wire. ValueError if it is silent."""
+    sample = active_onset(utterance.pcm)
+    if sample is None:
+        raise ValueError("the utterance is silent")
+    return utterance.time_of(sample)
 
 
 def first_speech_ns(utterance: Utterance) -> int:
