@@ -11,6 +11,7 @@ use super::jitter::{Arrival, JitterBuffer};
 use super::outbox::{Outbox, Record};
 use super::playout::Playout;
 use super::{Codec, MediaConfig, MediaParams, FRAME, TICK_NS};
+use crate::events::Notice;
 use crate::record::Tap;
 use crate::signal::speech::{Decision, Ear, WINDOW};
 use crate::signal::vad::Slot;
@@ -265,6 +266,10 @@ impl Call {
         self.playout.close(now_ns, to);
         self.publish();
         if let Some(tap) = &mut self.tap {
+            if tap.lost() > 0 {
+                let notice = Notice::RecordingGap { samples: tap.lost() };
+                to.tell(Record::Notice { call: Some(self.id), notice });
+            }
             tap.finish();
         }
     }

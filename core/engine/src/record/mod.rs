@@ -3,6 +3,8 @@
 //! or full disk is this thread's trouble only.
 
 mod tap;
+#[cfg(test)]
+mod tests;
 mod thread;
 pub mod wav;
 

@@ -92,7 +92,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                         }
                     }
                 }
-                20 if call % 2 == 0 => {
+                20 if call.is_multiple_of(2) => {
                     let spare = voice.clear(None);
                     commands.push(Command::Clear { place, call, turn: None, spare }).unwrap();
                 }
