@@ -87,7 +87,7 @@ def test_first_signal_stops_and_second_forces(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     forced: list[int] = []
-    monkeypatch.setattr(cli, "Service", Stuck)
+    monkeypatch.setattr("voice_edge.service.Service", Stuck)
     monkeypatch.setattr("os._exit", forced.append)
     ready = tmp_path / "ready.json"
 

@@ -14,16 +14,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import uvloop
-
 from . import __version__, logs, process
-from .check import check, table
-from .service import Service
 from .settings import Settings, SettingsError, load
 
 _log = logging.getLogger(__name__)
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+APPLIANCE = {
+    "provision": "appliance: take in the answer file",
+    "realtime-apply": "appliance: set cores aside for media",
+    "realtime-report": "appliance: what is in force of real time",
+    "bootenv": "appliance: mend damaged boot counters",
+    "mark-good": "appliance: the running slot works",
+    "status": "appliance: slot, version, health",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     process.one_math_thread()
     arguments, rest = _parser().parse_known_args(argv)
     try:
+        if arguments.command in APPLIANCE:
+            # At boot, where each second counts: the agent's own imports come later, where they are used.
+            from .appliance import commands
+
+            return commands.main(arguments.command, rest)
         if arguments.command == "demo":
             # Its options are its own.
             demo = importlib.import_module("voice_edge.demo")
@@ -64,16 +73,22 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, checker):
         command.add_argument("--config", type=Path, required=True, help="settings (TOML)")
     commands.add_parser("demo", help="a call on this machine, from end to end", add_help=False)
+    for name, what in APPLIANCE.items():
+        commands.add_parser(name, help=what, add_help=False)
     return parser
 
 
 def _check(settings: Settings) -> int:
+    from .check import check, table
+
     findings = asyncio.run(check(settings))
     print(table(findings))
     return FAILED if any(f.state == "fail" for f in findings) else OK
 
 
 def _run(settings: Settings, ready_file: Path | None) -> int:
+    import uvloop
+
     logs.setup(settings.log.level)
     process.raise_descriptor_limit()
     try:
@@ -95,6 +110,8 @@ def _run(settings: Settings, ready_file: Path | None) -> int:
 
 
 async def _serve(settings: Settings, ready_file: Path | None) -> None:
+    from .service import Service
+
     def ready(address: tuple[str, int]) -> None:
         process.notify("READY=1")
         if ready_file is not None:
@@ -113,7 +130,11 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop, each)
-    await service.run()
+    heart = asyncio.create_task(process.heartbeat())
+    try:
+        await service.run()
+    finally:
+        heart.cancel()
 
 
 def _force(received: signal.Signals) -> None:

@@ -8,17 +8,20 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from . import values
+from .errors import BadValueError
 from .model import Rule, Settings
 from .problems import Problem, SettingsError, key_lines
 from .rules import cross_checks
 from .secret import Secret
 
 _FAILED = object()
+EXAMPLE = "config/voice-edge.example.toml"
+T = TypeVar("T")
 
 
 def load(path: Path) -> Settings:
@@ -36,24 +39,41 @@ def load(path: Path) -> Settings:
 
 def loads(text: str, *, file: str = "<settings>", base: Path | None = None) -> Settings:
     """As :func:`load`, from text; relative paths in it start at ``base``."""
+    return read(Settings, text, cross_checks, file=file, base=base)
+
+
+def read(
+    cls: type[T],
+    text: str,
+    checks: Callable[[T], Iterable[tuple[str, str, str]]],
+    *,
+    file: str,
+    base: Path | None = None,
+    example: str = EXAMPLE,
+) -> T:
+    """Read any frozen dataclass of :func:`~.model.setting` fields; ``checks`` look at it as a whole.
+
+    ``example`` is where the remedy for a missing setting points to.
+    """
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problem = Problem(file, "", f"is not TOML: {error}", "Mend the line named")
         raise SettingsError([problem]) from None
-    reader = _Reader(file, key_lines(text), base or Path.cwd())
-    settings = reader.table(Settings, tree, "")
+    reader = _Reader(file, key_lines(text), base or Path.cwd(), example)
+    settings = reader.table(cls, tree, "")
     if not reader.problems:
-        for key, what, remedy in cross_checks(settings):
+        for key, what, remedy in checks(settings):
             reader.problem(key, what, remedy)
     if reader.problems:
         raise SettingsError(sorted(reader.problems, key=lambda p: (p.line or 0, p.key)))
-    return cast(Settings, settings)
+    return cast(T, settings)
 
 
 class _Reader:
-    def __init__(self, file: str, lines: dict[str, int], base: Path) -> None:
+    def __init__(self, file: str, lines: dict[str, int], base: Path, example: str) -> None:
         self._file = file
+        self._example = example
         self._lines = lines
         self._base = base
         self.problems: list[Problem] = []
@@ -85,25 +105,27 @@ class _Reader:
                 else:
                     self.problem(key, "is not a table", f"Write it as [{key}]")
             elif name in tree:
-                value = self._value(tree[name], hint, field.metadata["rule"], key)
+                value = self._value(tree[name], hint, field, key)
                 if value is not _FAILED:
                     out[name] = value
             elif (
                 field.default is dataclasses.MISSING
                 and field.default_factory is dataclasses.MISSING
             ):
-                self.problem(
-                    key, "is missing", "Add it; config/voice-edge.example.toml explains it"
-                )
+                self.problem(key, "is missing", f"Add it; {self._example} explains it")
         if self.problems:
             return None
         return cls(**out)
 
-    def _value(self, value: Any, hint: Any, rule: Rule, key: str) -> Any:
+    def _value(self, value: Any, hint: Any, field: dataclasses.Field[Any], key: str) -> Any:
         try:
-            return self._convert(value, hint, rule, key)
-        except values.BadValueError as error:
-            self.problem(key, error.what, error.remedy)
+            return self._convert(value, hint, field.metadata["rule"], key)
+        except BadValueError as error:
+            # A private value (repr off) or a secret is not quoted: this text reaches logs and consoles.
+            hidden = not field.repr or field.metadata["rule"].kind in ("secret", "sip_uri")
+            self.problem(
+                key, "is not accepted" if hidden and error.quotes else error.what, error.remedy
+            )
             return _FAILED
 
     def _convert(self, value: Any, hint: Any, rule: Rule, key: str) -> Any:
@@ -123,7 +145,7 @@ class _Reader:
         entries = values.typed(value, list)
         if dataclasses.is_dataclass(item):
             if not all(isinstance(e, Mapping) for e in entries):
-                raise values.BadValueError("is not an array of tables", f"Write each as [[{key}]]")
+                raise BadValueError("is not an array of tables", f"Write each as [[{key}]]")
             rows = [
                 self.table(cast(type[Any], item), e, f"{key}[{i}].") for i, e in enumerate(entries)
             ]

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from . import network
+from .errors import BadValueError
 from .model import Rule
 from .secret import Secret
 
@@ -19,13 +21,6 @@ _TYPE_NAMES = {
     dict: "a table",
     list: "an array",
 }
-
-
-class BadValueError(Exception):
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
 
 
 def show(value: Any) -> str:
@@ -42,6 +37,7 @@ def typed(value: Any, wanted: type) -> Any:
     raise BadValueError(
         f"{show(value)} is not {_TYPE_NAMES.get(wanted, wanted.__name__)}",
         f"Write {_TYPE_NAMES.get(wanted, wanted.__name__)}",
+        quotes=True,
     )
 
 
@@ -80,7 +76,9 @@ def special(value: Any, kind: str, base: Path) -> Any:
             return base / Path(value).expanduser()
         case "secret_file":
             return _secret(base / Path(value).expanduser())
-    return value
+        case "secret":
+            return _inline_secret(value)
+    return network.special(value, kind)
 
 
 def _url(value: str) -> str:
@@ -119,6 +117,12 @@ def _sip_uri(value: str) -> str:
         # The value is not shown: the user part may be a telephone number.
         raise BadValueError("is not a SIP URI", 'Write it as "sip:user@host"')
     return value
+
+
+def _inline_secret(value: str) -> Secret:
+    if not value or not value.isprintable():
+        raise BadValueError("is empty or has unprintable characters", "Write it as one line")
+    return Secret(value)
 
 
 def _secret(path: Path) -> Secret:
