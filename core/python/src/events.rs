@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
+use pyo3::IntoPyObjectExt;
 
 use crate::stats::CallStats;
 
@@ -22,8 +23,10 @@ macro_rules! event {
                 $name { $($field),+ }
             }
 
-            fn __repr__(&self) -> String {
-                format!("{self:?}")
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                let fields: Vec<(&str, Bound<'_, PyAny>)> =
+                    vec![$((stringify!($field), self.$field.clone().into_bound_py_any(py)?)),+];
+                crate::repr(stringify!($name), &fields)
             }
         }
     };
@@ -88,7 +91,7 @@ impl IncomingCall {
     }
 
     fn __repr__(&self) -> String {
-        format!("IncomingCall {{ source: {:?}, .. }}", self.source)
+        format!("IncomingCall(source={:?}, …)", self.source)
     }
 }
 
@@ -108,7 +111,7 @@ impl Audio {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Audio {{ at_ns: {}, samples: {} }}", self.at_ns, self.pcm.bind(py).len()? / 2))
+        Ok(format!("Audio(at_ns={}, samples={})", self.at_ns, self.pcm.bind(py).len()? / 2))
     }
 }
 
@@ -129,10 +132,12 @@ impl CallEnded {
         CallEnded { status, reason, by_remote, stats }
     }
 
-    fn __repr__(&self) -> String {
-        format!(
-            "CallEnded {{ status: {}, reason: {:?}, by_remote: {} }}",
-            self.status, self.reason, self.by_remote
-        )
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let fields = [
+            ("status", self.status.into_bound_py_any(py)?),
+            ("reason", self.reason.as_str().into_bound_py_any(py)?),
+            ("by_remote", self.by_remote.into_bound_py_any(py)?),
+        ];
+        crate::repr("CallEnded", &fields)
     }
 }

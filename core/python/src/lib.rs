@@ -20,6 +20,15 @@ fn error_codes() -> std::collections::HashMap<&'static str, &'static str> {
     voicecore_engine::CODES.iter().copied().collect()
 }
 
+/// `Name(field=value, …)` as Python's dataclasses print.
+fn repr(name: &str, fields: &[(&str, Bound<'_, PyAny>)]) -> PyResult<String> {
+    let mut parts = Vec::with_capacity(fields.len());
+    for (field, value) in fields {
+        parts.push(format!("{field}={}", value.repr()?));
+    }
+    Ok(format!("{name}({})", parts.join(", ")))
+}
+
 #[pymodule]
 mod _core {
     #[pymodule_export]

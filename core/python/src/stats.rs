@@ -2,6 +2,7 @@
 //! Counters.
 
 use pyo3::prelude::*;
+use pyo3::IntoPyObjectExt;
 use voicecore_engine::media;
 
 /// Declares a frozen class of plain counters with a repr of all of them and keyword construction.
@@ -29,8 +30,10 @@ macro_rules! counters {
                 Ok(dict)
             }
 
-            fn __repr__(&self) -> String {
-                format!("{self:?}")
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                let fields: Vec<(&str, Bound<'_, PyAny>)> =
+                    vec![$((stringify!($field), self.$field.clone().into_bound_py_any(py)?)),+];
+                crate::repr(stringify!($name), &fields)
             }
         }
     };

@@ -67,3 +67,12 @@ async def test_a_slow_consumer_loses_only_audio_past_the_limit_and_that_is_count
     async for event in call.events():
         kinds[type(event)] = kinds.get(type(event), 0) + 1
     assert kinds == {Audio: limit, SpeechStarted: 1, CallEnded: 1}
+
+
+def test_events_print_like_dataclasses_and_without_numbers() -> None:
+    assert repr(SpeechStarted(at_ns=1, decided_ns=2)) == "SpeechStarted(at_ns=1, decided_ns=2)"
+    assert repr(Audio(at_ns=1, pcm=bytes(320))) == "Audio(at_ns=1, samples=160)"
+    incoming = _core.IncomingCall(
+        caller="sip:4930123456@h", dialled="sip:100@h", sip_call_id="x", source="127.0.0.1:5060"
+    )
+    assert repr(incoming) == 'IncomingCall(source="127.0.0.1:5060", …)'
