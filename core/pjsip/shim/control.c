@@ -43,16 +43,24 @@ int vc_ring(vc_endpoint *ep, uint64_t id)
 int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text)
 {
     vc_call *call = vc_find(ep, id);
+    const pjmedia_sdp_session *offer;
     pjmedia_sdp_session *sdp;
     int status;
     if (call == NULL) {
         return VC_ENOCALL;
     }
     status = vc_sdp_parse(call->inv->dlg->pool, text, &sdp);
-    if (status == 0) {
-        call->sdp = sdp;
+    if (status != 0) {
+        return status;
     }
-    return status;
+    /* The application may offer less than the endpoint: that must be known before it hears of the call. */
+    if (call->inv->neg && pjmedia_sdp_neg_get_state(call->inv->neg) == PJMEDIA_SDP_NEG_STATE_REMOTE_OFFER &&
+        pjmedia_sdp_neg_get_neg_remote(call->inv->neg, &offer) == PJ_SUCCESS &&
+        !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
+        return VC_ENOCODEC;
+    }
+    call->sdp = sdp;
+    return 0;
 }
 
 int vc_answer(vc_endpoint *ep, uint64_t id)

@@ -59,6 +59,11 @@ static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
         refuse_type(rdata);
         return PJ_FALSE;
     }
+    /* PJSIP's scanner takes NUL for a character like others; RFC 8866 9 forbids it. */
+    if (memchr(info->body.ptr, 0, (size_t)info->body.slen) != NULL) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "NUL in the SDP", NULL);
+        return PJ_FALSE;
+    }
     if (info->sdp_err != PJ_SUCCESS || info->sdp == NULL) {
         vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "SDP does not parse", NULL);
         return PJ_FALSE;

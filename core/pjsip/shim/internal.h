@@ -107,6 +107,7 @@ int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out);
 void vc_incoming(pjsip_rx_data *rdata);
 
 /* media.c */
+unsigned vc_media_codecs(const pjmedia_sdp_session *sdp);
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs);
 pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out);
 

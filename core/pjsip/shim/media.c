@@ -91,6 +91,18 @@ static pj_bool_t address_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_me
     return PJ_TRUE;
 }
 
+/* The codecs that a description lists, as bits. */
+unsigned vc_media_codecs(const pjmedia_sdp_session *sdp)
+{
+    unsigned codecs = 0;
+    for (unsigned i = 0; i < sdp->media_count; i++) {
+        for (unsigned k = 0; is_audio(sdp->media[i]) && k < sdp->media[i]->desc.fmt_count; k++) {
+            codecs |= codec_of(sdp->media[i], k);
+        }
+    }
+    return codecs;
+}
+
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs)
 {
     for (unsigned i = 0; i < offer->media_count; i++) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7 };
+enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7, VC_ENOCODEC = -8 };
 
 enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
 

@@ -308,6 +308,7 @@ impl Endpoint {
             ffi::ELIMIT => Err(SipError::TooManyCalls(self.max_calls)),
             ffi::ESTATE => Err(SipError::NotReady("the call is not waiting for an answer")),
             ffi::ENOSDP => Err(SipError::NotReady("set_local_sdp comes before answer")),
+            ffi::ENOCODEC => Err(SipError::BadSdp("no codec in common with the offer".to_owned())),
             ffi::ESDP => Err(SipError::BadSdp("it does not parse (RFC 8866)".to_owned())),
             other => Err(error(place, other)),
         }

@@ -12,6 +12,7 @@ pub(crate) const ESDP: c_int = -4;
 pub(crate) const EURI: c_int = -5;
 pub(crate) const ELIMIT: c_int = -6;
 pub(crate) const ENOSDP: c_int = -7;
+pub(crate) const ENOCODEC: c_int = -8;
 
 pub(crate) const CODEC_PCMA: u8 = 1;
 pub(crate) const CODEC_PCMU: u8 = 2;

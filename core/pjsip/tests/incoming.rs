@@ -240,6 +240,27 @@ fn offers_without_common_codec_get_488() {
 }
 
 #[test]
+fn our_own_sdp_may_have_fewer_codecs_than_the_endpoint() {
+    let mut s = Stage::new();
+    let mut uac = Uac::new(&s);
+    let offer = OFFER.replace("8 0 101", "0 101").replace("a=rtpmap:8 PCMA/8000\r\n", "");
+    s.send(uac.invite(Some(&offer)));
+    let call = s.incoming();
+    let ours = LOCAL.replace("8 0 101", "8 101").replace("a=rtpmap:0 PCMU/8000\r\n", "");
+    assert!(matches!(s.ep.set_local_sdp(call, &ours), Err(SipError::BadSdp(_))));
+    s.ep.set_local_sdp(call, LOCAL).unwrap();
+}
+
+#[test]
+fn nul_in_the_sdp_gets_400() {
+    let mut s = Stage::new();
+    let mut uac = Uac::new(&s);
+    s.send(uac.invite(Some(&OFFER.replace("101 0-15", "101 0-\0"))));
+    assert_eq!(status(&s.receive()), 400);
+    assert_eq!(s.rejected(), 400);
+}
+
+#[test]
 fn answer_is_repeated_until_the_ack() {
     // What follows after 64*T1 without an ACK takes 32 s of wall clock: tests/hil has it.
     let mut s = Stage::new();
