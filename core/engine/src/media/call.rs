@@ -46,6 +46,15 @@ struct Flow {
     timeout_told: bool,
 }
 
+impl Flow {
+    /// The old way to hold is an address of zeros (RFC 3264 section 8.4); the system would take it
+    /// for this machine.
+    fn sends(&self) -> bool {
+        let to = self.params.remote_rtp;
+        self.params.direction.sends() && !to.ip().is_unspecified() && to.port() != 0
+    }
+}
+
 /// A call.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -164,7 +173,7 @@ impl Call {
     pub(crate) fn send(&mut self, now_ns: u64, to: &mut Outbox, send: &mut impl Send) {
         self.agent.fill(0);
         let Some(flow) = &mut self.flow else { return };
-        if flow.params.direction.sends() {
+        if flow.sends() {
             // The packet with this frame goes out when it is full.
             let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
             let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;

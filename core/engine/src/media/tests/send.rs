@@ -272,6 +272,19 @@ fn on_hold_nothing_is_sent_and_the_turn_waits() {
 }
 
 #[test]
+fn an_sdp_with_an_address_of_zeros_or_port_0_gets_nothing() {
+    for to in [([0u8, 0, 0, 0], 4000u16), ([127, 0, 0, 2], 0)] {
+        let mut rig = Rig::flowing(16);
+        rig.set_media(MediaParams { remote_rtp: to.into(), ..params(20, Codec::Pcma) });
+        rig.ticks(10);
+        assert_eq!(rig.sent.len(), 0);
+        rig.set_media(params(20, Codec::Pcma));
+        rig.ticks(10);
+        assert_eq!(rig.sent.len(), 10);
+    }
+}
+
+#[test]
 fn silence_of_the_peer_is_told_once_and_not_on_hold() {
     let cfg = MediaConfig { media_timeout_s: 3.0, ..MediaConfig::default() };
     let timeouts = |rig: &Rig| -> Vec<u64> {
