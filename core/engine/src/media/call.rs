@@ -16,6 +16,7 @@ use crate::record::Tap;
 use crate::signal::speech::{Decision, Ear, WINDOW};
 use crate::signal::vad::Slot;
 use crate::transport::rtp::packet::HEADER;
+use crate::transport::rtp::rtcp::Builder;
 use crate::transport::rtp::session::{Identity, Session};
 
 /// Longest packet we send: 60 ms.
@@ -194,7 +195,7 @@ impl Call {
             self.waiting_len = 0;
         }
         if let Some(report) = flow.session.poll_rtcp(now_ns) {
-            send(Port::Rtcp, flow.session.rtcp_target(), report.as_bytes());
+            send_rtcp(flow, &report, send);
         }
     }
 
@@ -270,7 +271,7 @@ impl Call {
     pub(crate) fn close(&mut self, now_ns: u64, to: &mut Outbox, send: &mut impl Send) {
         if let Some(flow) = &mut self.flow {
             let bye = flow.session.bye(now_ns);
-            send(Port::Rtcp, flow.session.rtcp_target(), bye.as_bytes());
+            send_rtcp(flow, &bye, send);
         }
         self.playout.close(now_ns, to);
         self.publish();
@@ -318,6 +319,14 @@ impl Call {
         if let Some(tap) = &self.tap {
             c.recording_gap.set(tap.lost());
         }
+    }
+}
+
+fn send_rtcp(flow: &Flow, report: &Builder, send: &mut impl Send) {
+    let to = flow.session.rtcp_target();
+    if !to.ip().is_unspecified() {
+        // Lost reports are no fault: the next one tells the same.
+        send(Port::Rtcp, to, report.as_bytes());
     }
 }
 
