@@ -31,7 +31,8 @@ def main() -> int:
     verb.add_argument("--relock-if-gone", action="store_true", help="make a new lock when locked packages are gone")
     verb = verbs.add_parser("repro", help="build twice and compare bit by bit")
     verb.add_argument("arch", choices=sorted(ARCHES))
-    verbs.add_parser("lock", help="lock the newest packages of the suites")
+    verb = verbs.add_parser("lock", help="lock the newest packages of the suites")
+    verb.add_argument("targets", nargs="*", help="tables of packages.toml; without one, all")
     arguments = parser.parse_args()
     try:
         match arguments.verb:
@@ -40,7 +41,7 @@ def main() -> int:
             case "repro":
                 return repro.prove(ARCHES[arguments.arch])
             case "lock":
-                print("\n".join(lock.relock_all()) or "nothing changed")
+                print("\n".join(lock.relock_all(arguments.targets)) or "nothing changed")
     except (BuildError, lock.LockError, PackagesGone, AptError) as error:
         print(f"image: {error}", file=sys.stderr)
         return 1

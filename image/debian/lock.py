@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 import urllib.parse
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Package:
 
 
 def lock_file(target: str, arch: Arch) -> Path:
-    """Where the lock of ``target`` (``rootfs`` or ``tools``) lies."""
+    """Where the lock of ``target`` (a table of packages.toml) lies."""
     return HERE / "lock" / f"{target}-{arch.name}.tsv"
 
 
@@ -182,11 +183,17 @@ def _index(options: list[str]) -> dict[str, dict[str, str]]:
     return index
 
 
-def relock_all() -> list[str]:
-    """Make every lock anew; returns what changed, each line with the lock's name."""
+def targets() -> list[tuple[str, Arch]]:
+    """Every lock there is."""
+    single = [("tools", ARCHES["x86_64"]), ("build", ARCHES["x86_64"]), ("sysroot", ARCHES["aarch64"])]
+    return [*single, *((target, arch) for target in ("rootfs", "boot", "freeze") for arch in ARCHES.values())]
+
+
+def relock_all(only: Sequence[str] = ()) -> list[str]:
+    """Make every lock anew, or those of the targets ``only``; returns what changed, each line with the lock's name."""
     changes = []
-    targets = [("tools", ARCHES["x86_64"])]
-    targets += [(target, arch) for target in ("rootfs", "boot") for arch in ARCHES.values()]
-    for target, arch in targets:
+    for target, arch in targets():
+        if only and target not in only:
+            continue
         changes += [f"{target}-{arch.name}: {line}" for line in relock(target, arch)]
     return changes
