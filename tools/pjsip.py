@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Builds the pinned libsrtp and PJSIP into the user-level cache and prints the prefix.
 
-    python3 -m tools.pjsip
+    python3 -m tools.pjsip [--host TRIPLE]
+
+``--host`` cross-compiles, such as for ``aarch64-linux-gnu`` with ``aarch64-linux-gnu-gcc`` and that architecture's
+OpenSSL and libuuid where this compiler looks for them (Debian's multi-arch folders).
 
 The prefix holds ``include/``, ``lib/*.a`` and ``lib/link.txt`` (link flags in order, one a line).
 Its name is a hash over all that goes in: sources, patches, config_site.h, flags, machine, compiler,
@@ -10,6 +13,7 @@ OpenSSL. Built once, then found.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import platform
@@ -61,15 +65,15 @@ class BuildError(Exception):
     """A step failed; the text names the step, the log and the remedy."""
 
 
-def build() -> Path:
-    """Return the prefix, building it first when it is not there."""
-    compiler = _compiler()
-    prefix = cache_dir() / "pjsip" / _key(compiler)
+def build(host: str | None = None) -> Path:
+    """Return the prefix for this machine, or for ``host``, building it first when it is not there."""
+    compiler = _compiler(host)
+    prefix = cache_dir() / "pjsip" / _key(compiler, host)
     if _complete(prefix):
         return prefix
     with locked(prefix.with_suffix(".lock"), "PJSIP"):
         if not _complete(prefix):
-            _build_into(prefix, compiler)
+            _build_into(prefix, compiler, host)
     return prefix
 
 
@@ -77,11 +81,12 @@ def _complete(prefix: Path) -> bool:
     return (prefix / "lib" / "link.txt").is_file()
 
 
-def _compiler() -> str:
-    compiler = os.environ.get("CC") or "cc"
+def _compiler(host: str | None) -> str:
+    # With a host, CC would be the compiler of this machine's own programs.
+    compiler = f"{host}-gcc" if host else os.environ.get("CC") or "cc"
     missing = [package for tool, package in NEEDED if shutil.which(tool) is None]
     if shutil.which(compiler.split()[0]) is None:
-        missing.insert(0, "gcc" if compiler == "cc" else compiler)
+        missing.insert(0, f"gcc-{host}" if host else "gcc" if compiler == "cc" else compiler)
     else:
         for header, package in HEADERS:
             probe = subprocess.run(
@@ -92,7 +97,7 @@ def _compiler() -> str:
                 check=False,
             )
             if probe.returncode != 0:
-                missing.append(package)
+                missing.append(f"{package} for {host}" if host else package)
     if missing:
         raise BuildError(
             f"PJSIP needs these to build; install them: apt-get install {' '.join(missing)}"
@@ -100,14 +105,14 @@ def _compiler() -> str:
     return compiler
 
 
-def _key(compiler: str) -> str:
+def _key(compiler: str, host: str | None) -> str:
     pinned = load()
     parts = [
         RECIPE,
         pinned["pjproject"].sha256,
         pinned["libsrtp2"].sha256,
         " ".join((*SRTP_FLAGS, *PJ_FLAGS, CFLAGS)),
-        platform.machine(),
+        host or platform.machine(),
         compiler,
         _output([*compiler.split(), "-v"]),
         _openssl_version(compiler),
@@ -140,7 +145,7 @@ def _patches() -> list[Path]:
     return sorted((CRATE / "patches").glob("*.patch"))
 
 
-def _build_into(prefix: Path, compiler: str) -> None:
+def _build_into(prefix: Path, compiler: str, host: str | None) -> None:
     pjproject, srtp = fetch("pjproject"), fetch("libsrtp2")
     log = prefix.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -150,23 +155,30 @@ def _build_into(prefix: Path, compiler: str) -> None:
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix="build-") as scratch:
         work = Path(scratch)
         stage = work / "stage"
-        steps = _Steps(log=log, env=_environment(compiler, stage))
+        steps = _Steps(log=log, env=_environment(compiler, host, stage))
+        configure = ["./configure", f"--prefix={stage}", *([f"--host={host}"] if host else [])]
         srtp_tree = _unpack(srtp, work / "srtp")
-        steps.run(
-            "libsrtp: configure", srtp_tree, ["./configure", f"--prefix={stage}", *SRTP_FLAGS]
-        )
+        steps.run("libsrtp: configure", srtp_tree, [*configure, *SRTP_FLAGS])
         steps.run("libsrtp: compile", srtp_tree, ["make", jobs, "libsrtp2.a"])
         steps.run("libsrtp: install", srtp_tree, ["make", "install"])
         tree = _unpack(pjproject, work / "pjproject")
         for patch in _patches():
             steps.run(f"PJSIP: {patch.name}", tree, ["patch", "-p1", "--input", str(patch)])
         shutil.copyfile(CRATE / "config_site.h", tree / "pjlib/include/pj/config_site.h")
-        steps.run("PJSIP: configure", tree, ["./configure", f"--prefix={stage}", *PJ_FLAGS])
+        steps.run("PJSIP: configure", tree, [*configure, *PJ_FLAGS])
+        _check_tls(tree, log)
         steps.run("PJSIP: compile", tree, ["make", jobs, "lib"])
-        _install(tree, stage)
+        _install(tree, stage, (host or platform.machine()).split("-")[0])
         shutil.rmtree(prefix, ignore_errors=True)
         stage.rename(prefix)
     say(f"PJSIP: built in {time.monotonic() - started:.0f} s")
+
+
+def _check_tls(tree: Path, log: Path) -> None:
+    """PJSIP's configure goes on without TLS when it does not find OpenSSL, and only its output tells."""
+    chosen = (tree / "pjlib/include/pj/compat/os_auto.h").read_text()
+    if "#define PJ_HAS_SSL_SOCK 1" not in chosen:
+        raise BuildError(f"PJSIP: configure found no OpenSSL to link with; see {log}")
 
 
 class _Steps:
@@ -199,7 +211,7 @@ class _Steps:
         say(f"{what}: {time.monotonic() - started:.0f} s")
 
 
-def _environment(compiler: str, stage: Path) -> dict[str, str]:
+def _environment(compiler: str, host: str | None, stage: Path) -> dict[str, str]:
     # MAKEFLAGS of a make around us would hand its job server down.
     env = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
     env.update(
@@ -208,6 +220,8 @@ def _environment(compiler: str, stage: Path) -> dict[str, str]:
         LDFLAGS=f"-L{stage}/lib",
         LC_ALL="C.UTF-8",
     )
+    if host:
+        env.update(AR=f"{host}-ar", RANLIB=f"{host}-ranlib")
     return env
 
 
@@ -225,14 +239,14 @@ def _unpack(archive: Path, into: Path) -> Path:
     return folders[0]
 
 
-def _install(tree: Path, stage: Path) -> None:
+def _install(tree: Path, stage: Path, machine: str) -> None:
     """Lay headers and archives out under plain names, and write link.txt last: it marks completeness."""
     for part in INCLUDES:
         shutil.copytree(tree / part / "include", stage / "include", dirs_exist_ok=True)
     library = stage / "lib"
     flags: list[str] = []
     for name in ARCHIVES:
-        found = [path for path in tree.glob(f"*/lib/lib{name}-*.a") if _plain(path, name)]
+        found = [path for path in tree.glob(f"*/lib/lib{name}-*.a") if _plain(path, name, machine)]
         if len(found) != 1:
             raise BuildError(f"lib{name} was not built: {[path.name for path in found]}")
         shutil.copyfile(found[0], library / f"lib{name}.a")
@@ -245,15 +259,17 @@ def _install(tree: Path, stage: Path) -> None:
     (library / "link.txt").write_text("\n".join(flags) + "\n")
 
 
-def _plain(path: Path, name: str) -> bool:
+def _plain(path: Path, name: str, machine: str) -> bool:
     """Whether it is lib<name>-<target>.a and not lib<name>-<something>-<target>.a."""
-    return path.name.removeprefix(f"lib{name}-").startswith(platform.machine())
+    return path.name.removeprefix(f"lib{name}-").startswith(machine)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="tools.pjsip", description="Build libsrtp and PJSIP.")
+    parser.add_argument("--host", metavar="TRIPLE", help="for another machine: aarch64-linux-gnu")
     try:
-        print(build())
+        print(build(parser.parse_args(arguments).host))
     except (BuildError, FetchError, OSError) as error:
         say(f"error: {error}")
         return 1
