@@ -152,7 +152,7 @@ def _tick(text: str, begun: float, silent_s: float, done: threading.Event) -> No
             sys.stderr.write(f"{_clear()}… {text}  {time_used}")
             sys.stderr.flush()
         else:
-            _say(f"… {text}  {time_used} so far")
+            _say(f"…   {time_used} so far")
 
 
 def _clear() -> str:
