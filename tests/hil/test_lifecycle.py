@@ -163,10 +163,10 @@ def test_the_core_killed_with_a_call_up_leaves_a_recording_that_opens(
         dialog = Dialog(caller, "killed", rtp_port=rtp.port)
         rtp.send_to(dialog.remote_rtp)
         time.sleep(1.5)
-        core.process.send(signal.SIGKILL)
-        core.process.wait(2)
+        core.process.stop(2, first=signal.SIGKILL)
     faults = broken_recordings(tmp_path / "wav")
     assert not [fault for fault in faults if ".part" not in fault]
+    assert list((tmp_path / "wav").iterdir()), "nothing was being recorded"
 
 
 def test_a_second_core_on_the_same_port_says_so(

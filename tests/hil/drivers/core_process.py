@@ -179,6 +179,7 @@ async def main(options: argparse.Namespace) -> None:
         max_calls=options.max_calls,
         recording_dir=options.record,
         media_timeout_s=options.media_timeout,
+        media_priority=options.media_priority,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -204,6 +205,7 @@ if __name__ == "__main__":
     parser.add_argument("--max-calls", type=int, default=200)
     parser.add_argument("--record", metavar="DIR")
     parser.add_argument("--media-timeout", type=float, default=30.0, metavar="SECONDS")
+    parser.add_argument("--media-priority", type=int, metavar="1-99", help="SCHED_FIFO")
     parser.add_argument("--notes", default="500,700,1200", metavar="HERTZ,…")
     parser.add_argument("--control", action="store_true", help="take orders on standard input")
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")

@@ -35,6 +35,7 @@ class LocalCore:
         max_calls: int = 40,
         media_timeout_s: float = 30.0,
         record: Path | None = None,
+        media_priority: int | None = None,
         name: str = "core",
     ) -> None:
         media_ports = 2 * max_calls + 10
@@ -44,6 +45,8 @@ class LocalCore:
         args += ["--rtp-ports", f"{low}-{low + media_ports - 1}", "--codecs", codecs]
         args += ["--max-calls", str(max_calls), "--media-timeout", str(media_timeout_s)]
         args += ["--notes", ",".join(str(note) for note in notes)]
+        if media_priority is not None:
+            args += ["--media-priority", str(media_priority)]
         if record is not None:
             record.mkdir(parents=True, exist_ok=True)
             args += ["--record", str(record)]

@@ -76,6 +76,7 @@ class Sipp:
         keys: Mapping[str, str | int] | None = None,
         echo: bool = False,
         count_rtp: bool = False,
+        real_time: bool = False,
         user: str = "agent",
         extra: Sequence[str] = (),
         expand: Mapping[str, str] | None = None,
@@ -112,6 +113,8 @@ class Sipp:
         args += ["-rtp_threadtasks", "500", *extra]  # one sending thread: its counter takes no lock
         if remote is not None:
             args.append(f"{remote[0]}:{remote[1]}")
+        if real_time:
+            args = ["chrt", "--rr", "40", *args]
         self._timeout_s = timeout_s
         self._count_rtp = count_rtp
         self.process = Process(scenario, args, directory)
