@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..settings import SettingsError
-from . import bootenv, grubenv, notices, provision, report, status
+from . import bootenv, files, grubenv, notices, provision, report, status
 from .places import Places
 from .realtime import PolicyError, apply, plan_for
 
@@ -45,6 +45,13 @@ def main(command: str, arguments: Sequence[str]) -> int:
         )
     if command == "status":
         parser.add_argument("--watch", action="store_true", help="again whenever something changes")
+        parser.add_argument(
+            "--to",
+            type=Path,
+            action="append",
+            default=[],
+            help="with --watch: a terminal to write to",
+        )
     if command == "provision":
         parser.add_argument(
             "--now", action="store_true", help="restart the services that what changed concerns"
@@ -104,7 +111,11 @@ def _mark_good(places: Places, given: argparse.Namespace) -> int:
             [f"is not marked good: {_AGENT} does not run. See `journalctl -u voice-edge`"],
         )
         return FAILED
-    return _with_counters(places, "slot", bootenv.mark_good, "")
+    code = _with_counters(places, "slot", bootenv.mark_good, "")
+    if code == OK:
+        # For `status`, which is asked often and must not keep the ESP mounted.
+        files.write(places.slot_good, "")
+    return code
 
 
 def _with_counters(places: Places, topic: str, action: Callable[[Places], str], news: str) -> int:
@@ -145,7 +156,7 @@ def _report(places: Places, given: argparse.Namespace) -> int:
 
 def _status(places: Places, given: argparse.Namespace) -> int:
     if given.watch:
-        status.watch(places)
+        status.watch(places, given.to)
     found = status.collect(places)
     print(json.dumps(found.tree(), indent=2) if given.json else found.text())
     return OK if found.healthy else FAILED

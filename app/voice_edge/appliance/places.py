@@ -44,13 +44,18 @@ class Places:
         return self.run / "notices"
 
     @property
+    def slot_good(self) -> Path:
+        """Made once the running slot was marked good in this boot."""
+        return self.run / "slot-good"
+
+    @property
     def authorized_keys(self) -> Path:
         return self.root / "data/ssh/authorized_keys"
 
     @property
     def stick(self) -> Path:
-        """Where voice-edge-stick.mount shows a stick labelled VOICE-EDGE, read-only."""
-        return self.root / "run/voice-edge-stick" / FILE
+        """Where run-stick.mount shows a stick labelled VOICE-EDGE, read-only."""
+        return self.root / "run/stick" / FILE
 
     @property
     def esp(self) -> Path:

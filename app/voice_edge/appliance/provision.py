@@ -7,6 +7,7 @@ file on the ESP does not undo what a stick brought later. A file with a mistake 
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import tempfile
@@ -73,7 +74,7 @@ def run(places: Places, credentials: Path | None) -> Outcome:
         now[name] = digest
         if not source:
             source = name
-            files.write(places.stored, content, mode=0o600)
+            files.write(places.stored, content.removeprefix(codecs.BOM_UTF8), mode=0o600)
     if now != seen:
         files.write(places.seen, json.dumps(now) + "\n", mode=0o600)
     return _derive(places, source, problems)

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
-from . import grubenv, notices
+from . import notices
 from .places import Places
 
 UNITS = (
@@ -22,7 +24,7 @@ UNITS = (
     "chrony.service",
     "ssh.service",
 )
-_LOOK_EVERY_S = 10.0
+_LOOK_EVERY_S = 20.0
 
 Runner = Callable[[Sequence[str]], str]
 """Runs a program and returns its output, empty when it cannot."""
@@ -94,7 +96,7 @@ def collect(places: Places, runner: Runner = run) -> Status:
         version=release.get("VERSION", ""),
         provider=release.get("PROVIDER", ""),
         slot=slot,
-        slot_good=_slot_good(places, slot),
+        slot_good=places.slot_good.exists(),
         hostname=_text(places, "proc/sys/kernel/hostname").strip(),
         addresses=_addresses(runner(["ip", "-json", "address", "show", "scope", "global"])),
         provisioned=places.stored.exists(),
@@ -107,16 +109,34 @@ def collect(places: Places, runner: Runner = run) -> Status:
     )
 
 
-def watch(places: Places) -> NoReturn:
-    """For consoles: the page again whenever it changed."""
+def watch(places: Places, terminals: Sequence[Path]) -> NoReturn:
+    """For consoles: the page again whenever it changed. Without ``terminals`` to standard output."""
     shown = ""
     while True:
         page = collect(places).text()
         if page != shown:
             # Not cleared: what the kernel wrote in between may be what matters.
-            print(f"\n{page}\n", flush=True)
+            text = f"\n{page}\n\n"
+            if not terminals:
+                print(text, end="", flush=True)
+            for terminal in terminals:
+                _show(terminal, text)
             shown = page
         time.sleep(_LOOK_EVERY_S)
+
+
+def _show(terminal: Path, text: str) -> None:
+    """A machine without a screen, or without a serial line, is as well."""
+    try:
+        handle = os.open(terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        os.write(handle, text.replace("\n", "\r\n").encode())
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
 
 
 def _units(runner: Runner) -> dict[str, str]:
@@ -140,14 +160,6 @@ def _addresses(said: str) -> tuple[str, ...]:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
-
-
-def _slot_good(places: Places, slot: str) -> bool:
-    try:
-        values = grubenv.read(places.grubenv)
-    except (OSError, grubenv.DamagedError):
-        return False
-    return values.get(f"{slot}_OK") == "1" and values.get(f"{slot}_TRY") == "0"
 
 
 def _assignments(text: str) -> dict[str, str]:

@@ -30,8 +30,8 @@ def setting(default: Any = REQUIRED, *, private: bool = False, **rule: Any) -> A
     if default is REQUIRED:
         return _field(metadata=metadata, repr=not private)
     if isinstance(default, dict):
-        return _field(default_factory=dict, metadata=metadata)
-    return _field(default=default, metadata=metadata)
+        return _field(default_factory=dict, metadata=metadata, repr=not private)
+    return _field(default=default, metadata=metadata, repr=not private)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
