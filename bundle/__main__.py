@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python3 -m bundle build|repro ARCH``: the recipes `bundle` and `bundle-repro` call this."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bundle import contents, core, sbom
+from bundle.files import settle
+from bundle.freeze import freeze
+from bundle.target import Target
+from image.__main__ import commit_time, version
+from image.arch import ARCHES, Arch
+from image.debian.fetch import PackagesGone
+from image.debian.lock import LockError
+from image.repro import tree_difference
+from image.run import BuildError
+from tools.apt import AptError
+from tools.cache import ROOT, cache_dir, locked, say
+from tools.fetch import FetchError
+
+OUT = ROOT / "out" / "bundle"
+STARTS = 5
+
+
+def main() -> int:
+    """Run one verb; build errors are one readable text, not a traceback."""
+    parser = argparse.ArgumentParser(prog="python3 -m bundle")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name, text in (("build", "build into out/bundle/ARCH/"), ("repro", "build twice from nothing and compare")):
+        verbs.add_parser(name, help=text).add_argument("arch", choices=sorted(ARCHES))
+    arguments = parser.parse_args()
+    arch = ARCHES[arguments.arch]
+    try:
+        if arguments.verb == "repro":
+            return prove(arch)
+        started = time.monotonic()
+        made = make(arch, cache_dir() / "bundle", OUT / arch.name)
+        say(f"bundle for {arch.name} made in {time.monotonic() - started:.0f} s")
+        report(arch, made)
+    except (BuildError, LockError, PackagesGone, AptError, FetchError) as error:
+        print(f"bundle: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make(arch: Arch, base: Path, out: Path) -> Path:
+    """Build for ``arch`` with work folders and caches below ``base``; returns the bundle's folder in ``out``."""
+    epoch = commit_time()
+    base.mkdir(parents=True, exist_ok=True)
+    compiled = core.build(arch, base)
+    work = base / f"freeze-{arch.name}"
+    with locked(work.with_suffix(".lock"), "freezing"):
+        frozen, tools = freeze(arch, compiled, work, epoch=epoch)
+        inside = contents.components(frozen, compiled, work / "site", tools, arch)
+        contents.lay_licences(inside, frozen / "licenses")
+        (frozen / sbom.FILE).write_text(sbom.document(inside, version=version(), arch=arch.name, epoch=epoch))
+        settle(frozen, epoch)
+        out.mkdir(parents=True, exist_ok=True)
+        made = out / "voice-edge"
+        part = out / "voice-edge.part"
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(frozen, part, symlinks=True)
+        settle(part, epoch)
+        shutil.rmtree(made, ignore_errors=True)
+        part.rename(made)
+        shutil.rmtree(out / "debug", ignore_errors=True)
+        shutil.copytree(compiled.debug, out / "debug")
+    return made
+
+
+def report(arch: Arch, bundle: Path) -> None:
+    """Print size and start-up time."""
+    files = [path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink()]
+    size = sum(path.stat().st_size for path in files)
+    print(f"{bundle.relative_to(ROOT)}  {size / 1e6:.1f} MB in {len(files)} files")
+    with tempfile.TemporaryDirectory(prefix="voice-edge-target-") as folder:
+        target = Target(arch, bundle, Path(folder, "root"))
+        seconds = [_start(target) for _ in range(STARTS)]
+    how = "" if arch.native else " (emulated)"
+    print(f"start-up: {statistics.median(seconds):.2f} s, median of {STARTS}{how}: voice-edge --version")
+
+
+def _start(target: Target) -> float:
+    begun = time.monotonic()
+    done = subprocess.run(
+        target.command(["--version"]), env=target.environment(), capture_output=True, text=True, check=False
+    )
+    took = time.monotonic() - begun
+    if done.returncode != 0 or version() not in done.stdout:
+        raise BuildError(f"voice-edge --version ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return took
+
+
+def prove(arch: Arch) -> int:
+    """Build twice, each time all of it from nothing; returns 0 when equal, else 1 with the first difference named."""
+    folder = ROOT / "out" / "build"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bundle-repro-", dir=folder) as scratch:
+        builds = [Path(scratch, "one"), Path(scratch, "the-other-build")]
+        for number, place in enumerate(builds, 1):
+            say(f"{arch.name}: build {number} of 2 in {place.name}/")
+            make(arch, place / "work", place / "out")
+            time.sleep(1.1)
+        difference = tree_difference(*(place / "out" / "voice-edge" for place in builds))
+    if difference:
+        print(f"{arch.name}: two builds of the bundle differ, first in {difference}")
+        return 1
+    print(f"{arch.name}: two builds of the bundle, identical")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

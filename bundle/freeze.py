@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PyInstaller's onedir bundle of the agent, made in the target's own Debian tree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from bundle import python, trees
+from bundle.core import Core
+from image.arch import Arch
+from image.toolroot import ToolRoot
+from tools.cache import ROOT, say
+
+LEFT_OUT = ("demo", "loopcall")
+"""Parts of voice_edge that call the agent instead of being it; loopcall brings numpy, 60 MB."""
+NOT_PACKAGES = ("numpy",)
+ENTRY = "import sys\n\nfrom voice_edge.cli import main\n\nsys.exit(main())\n"
+
+
+def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, ToolRoot]:
+    """Freeze for ``arch`` below ``work``; returns the bundle's folder and the tree it was made in."""
+    tools = trees.freezing(arch, work)
+    python.install("app", arch, work / "site-app", leave_out=NOT_PACKAGES)
+    python.install("bundle", arch, work / "pyinstaller")
+    for name in ("app", "site", "dist", "build", "config"):
+        shutil.rmtree(work / name, ignore_errors=True)
+    shutil.copytree(work / "site-app", work / "site", ignore=shutil.ignore_patterns("bin", ".requirements"))
+    shutil.copytree(core.site, work / "site", dirs_exist_ok=True)
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(ROOT / "app" / "voice_edge", work / "app" / "voice_edge", ignore=ignore)
+    for name in LEFT_OUT:
+        shutil.rmtree(work / "app" / "voice_edge" / name)
+    (work / "entry.py").write_text(ENTRY)
+    shutil.copyfile(Path(__file__).with_name("agent.spec"), work / "agent.spec")
+    _age(work, epoch)
+    environment = {
+        "PYTHONPATH": "/work/pyinstaller:/work/site:/work/app",
+        # Sets are stored in compiled code in the order of their hashes.
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SOURCE_DATE_EPOCH": str(epoch),
+        "PYINSTALLER_CONFIG_DIR": "/work/config",
+        **trees.environment(arch),
+    }
+    say(f"{arch.name}: freezing")
+    command = ["python3", "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN", "--distpath", "/work/dist"]
+    tools.run([*command, "--workpath", "/work/build", "agent.spec"], env=environment)
+    return work / "dist" / "voice-edge", tools
+
+
+def _age(work: Path, epoch: int) -> None:
+    """One time for all sources: PyInstaller puts it into what it compiles."""
+    for name in ("app", "site", "pyinstaller"):
+        for path in (work / name).rglob("*"):
+            os.utime(path, (epoch, epoch), follow_symlinks=False)

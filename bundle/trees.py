@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Debian 13 trees that a bundle is made in, from the image's locks: the host's own tools have no say in it.
+
+Compiling is done in one x86_64 tree for both architectures; freezing is done in a tree of the target's architecture,
+under QEMU's user emulation where that is not this machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from image.arch import ARCHES, Arch
+from image.debian import lock, tree
+from image.debian.fetch import fetch
+from image.run import BuildError, run
+from image.toolroot import EPOCH, ToolRoot
+from tools.cache import cache_dir, locked, say
+
+BUILDER = ARCHES["x86_64"]
+TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+QEMU_CPU = "cortex-a57"
+"""QEMU's default CPU emulates pointer authentication, which costs most of the time."""
+
+
+def compiling(work: Path) -> ToolRoot:
+    """The tree with compilers for both architectures; ``work`` becomes its /work."""
+    target = ARCHES["aarch64"]
+    locks = [lock.lock_file("build", BUILDER), lock.lock_file("sysroot", target)]
+
+    def make(root: Path) -> None:
+        tree.make(lock.read("build", BUILDER), BUILDER, root, epoch=EPOCH)
+        # Multi-arch packages: their folders are the target's own, and what they share with ours is the same file.
+        for deb in fetch(lock.read("sysroot", target)):
+            run(["dpkg-deb", "--extract", deb, root])
+
+    return _tree("compilers of the bundle", "build", locks, make, work)
+
+
+def freezing(arch: Arch, work: Path) -> ToolRoot:
+    """The tree with ``arch``'s Python and little else."""
+    if not arch.native:
+        emulate(arch)
+
+    def make(root: Path) -> None:
+        tree.make(lock.read("freeze", arch), arch, root, epoch=EPOCH)
+
+    return _tree(f"Python to freeze, {arch.name}", f"freeze-{arch.name}", [lock.lock_file("freeze", arch)], make, work)
+
+
+def environment(arch: Arch) -> dict[str, str]:
+    """What programs of ``arch`` need around them here."""
+    return {} if arch.native else {"QEMU_CPU": QEMU_CPU}
+
+
+def emulate(arch: Arch) -> None:
+    """Have the kernel start programs of ``arch`` under QEMU. Needs root; stays until the next boot."""
+    entry = Path("/proc/sys/fs/binfmt_misc") / arch.qemu_user
+    if entry.exists():
+        return
+    remedy = "install qemu-user-static and binfmt-support, and run this as root"
+    try:
+        if not (entry.parent / "register").exists():
+            run(["mount", "-t", "binfmt_misc", "binfmt_misc", entry.parent])
+        run(["update-binfmts", "--enable", arch.qemu_user])
+    except BuildError as error:
+        raise BuildError(f"programs of {arch.name} cannot be run here: {error}\n{remedy}") from error
+    if not entry.exists():
+        raise BuildError(f"programs of {arch.name} cannot be run here: no {entry}; {remedy}")
+
+
+def _tree(what: str, name: str, locks: list[Path], make: Callable[[Path], None], work: Path) -> ToolRoot:
+    if os.geteuid() != 0:
+        raise BuildError("building a bundle needs root (it enters Debian trees): run it with sudo")
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in locks) + Path(tree.__file__).read_bytes())
+    root = cache_dir() / "bundle" / f"{name}-{digest.hexdigest()[:16]}"
+    with locked(root.with_suffix(".lock"), what):
+        if not (root / "work").is_dir():
+            say(f"{what}: making their tree")
+            make(root)
+            (root / "work").mkdir()
+    work.mkdir(parents=True, exist_ok=True)
+    return ToolRoot(root, work)
