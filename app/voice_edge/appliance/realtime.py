@@ -68,25 +68,25 @@ def plan(topology: Topology, wanted: int | None) -> Plan:
             f"realtime.media_cores is {number}, but this machine has {count} "
             f"CPUs and one must keep house: choose at most {count - 1}, or remove the line"
         )
-    first = min(topology.online)
-    free = sorted(topology.online - {first}, reverse=True)
+    media = _whole_cores(topology, number) if count >= SPARE_SIBLINGS_FROM else []
+    if len(media) < number:  # as many as asked for matter more than idle hyper-threads
+        media = sorted(topology.online)[count - number :]
+        idle: frozenset[int] = frozenset()
+    else:
+        idle = frozenset().union(*(topology.others_of(cpu) for cpu in media))
+    housekeeping = topology.online - idle - frozenset(media)
+    return Plan(tuple(sorted(media)), tuple(sorted(idle)), tuple(sorted(housekeeping)))
+
+
+def _whole_cores(topology: Topology, number: int) -> list[int]:
+    """Up to ``number`` CPUs of different physical cores, not of the first one, from the top."""
+    taken = {min(topology.online)} | topology.others_of(min(topology.online))
     media: list[int] = []
-    idle: set[int] = set()
-    for cpu in free:
-        if len(media) == number:
-            break
-        if cpu in idle:
-            continue
-        others = topology.others_of(cpu)
-        if count >= SPARE_SIBLINGS_FROM and others and first not in others:
-            left = topology.online - idle - set(media) - {cpu} - others
-            if len(left) >= number - len(media):
-                idle |= others
-        media.append(cpu)
-    isolated = idle | set(media)
-    return Plan(
-        tuple(sorted(media)), tuple(sorted(idle)), tuple(sorted(topology.online - isolated))
-    )
+    for cpu in sorted(topology.online, reverse=True):
+        if len(media) < number and cpu not in taken:
+            media.append(cpu)
+            taken |= {cpu} | topology.others_of(cpu)
+    return media
 
 
 def plan_for(root: Path, answers: Answers | None) -> Plan:
