@@ -121,7 +121,7 @@ def ensure(recipes: list[str]) -> None:
     components = [
         name for name in names if NEEDS[name].probes[0] in ("rust:rustfmt", "rust:clippy")
     ]
-    if components and shutil.which("rustup"):
+    if components and _rustup_serves():
         raise Failed(
             f"the Rust in use is rustup's; run: rustup component add {' '.join(components)}"
         )
@@ -137,6 +137,14 @@ def ensure(recipes: list[str]) -> None:
     left = missing(recipes)
     if left:
         raise Failed(f"installed, but still not usable: {', '.join(left)} (log: out/log/apt.log)")
+
+
+def _rustup_serves() -> bool:
+    """Whether the Rust in use comes from rustup: its stand-ins may lie on the PATH with no toolchain chosen."""
+    serving = shutil.which("rustc", path=rust_path())
+    return bool(
+        shutil.which("rustup") and serving and not serving.startswith("/usr/bin/")
+    ) and _met("rust:cargo")
 
 
 def explain(names: list[str]) -> str:
