@@ -186,6 +186,7 @@ def _index(options: list[str]) -> dict[str, dict[str, str]]:
 def targets() -> list[tuple[str, Arch]]:
     """Every lock there is."""
     single = [("tools", ARCHES["x86_64"]), ("build", ARCHES["x86_64"]), ("sysroot", ARCHES["aarch64"])]
+    single.append(("kconfig", ARCHES["x86_64"]))
     return [*single, *((target, arch) for target in ("rootfs", "boot", "freeze") for arch in ARCHES.values())]
 
 
