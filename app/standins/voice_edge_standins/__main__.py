@@ -20,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Stand-in model servers on 127.0.0.1: speech recognition, speech synthesis "
         "and a scripted language model, by the OpenAI HTTP protocols.",
     )
+    parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="TCP port (0: any free one)")
     parser.add_argument("--port-file", type=Path, help="written with the port once all is ready")
     parser.add_argument("--script", type=Path, help="script of the language model (TOML)")
@@ -59,7 +60,7 @@ def main() -> int:
         synthesiser.warm_up()
         print(f"models ready after {time.monotonic() - started:.1f} s", flush=True)
         models = Models(recogniser, synthesiser, script)
-        asyncio.run(serve(models, options.port, options.port_file))
+        asyncio.run(serve(models, options.port, options.port_file, options.bind))
     except ImportError as error:
         print(
             f"stand-ins: {error}; install the packages of requirements/standins.txt",

@@ -17,7 +17,7 @@ from . import llm, stt, tts
 from .errors import error_middleware
 from .script import Script
 
-HOST = "127.0.0.1"  # stand-ins are for this machine only
+HOST = "127.0.0.1"  # stand-ins are for this machine only, unless a test on real hardware says so
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def remove_port_file(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-async def serve(models: Models, port: int, port_file: Path | None) -> None:
+async def serve(models: Models, port: int, port_file: Path | None, host: str = HOST) -> None:
     """Serve until SIGINT or SIGTERM. Port 0 takes a free one. Raises OSError if it is taken."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -90,10 +90,10 @@ async def serve(models: Models, port: int, port_file: Path | None) -> None:
     runner = web.AppRunner(make_app(models), access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, HOST, port)
+        site = web.TCPSite(runner, host, port)
         await site.start()
         bound = int(runner.addresses[0][1])
-        print(f"stand-ins listen on http://{HOST}:{bound}", flush=True)
+        print(f"stand-ins listen on http://{host}:{bound}", flush=True)
         if port_file is not None:
             write_port_file(port_file, bound)
         await stop.wait()

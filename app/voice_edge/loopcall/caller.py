@@ -43,6 +43,7 @@ class Caller:
     """One outgoing call. ``async with Caller(address) as caller: await caller.dial(uri)``.
 
     Leaving the block hangs up, waits at most a second for the answer and closes all sockets.
+    ``advertise`` is what the agent must send to where that is not ``bind`` (behind a NAT).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Caller:
         peer: Address,
         *,
         bind: str = "127.0.0.1",
+        advertise: str | None = None,
         codecs: Sequence[Codec] = (PCMA, PCMU),
         user: str = "caller",
         seed: int | None = None,
@@ -57,6 +59,7 @@ class Caller:
     ) -> None:
         self._peer = peer
         self._bind = bind
+        self._advertise = advertise
         self._codecs = codecs
         self._user = user
         self._seed = seed
@@ -80,7 +83,7 @@ class Caller:
             raise
         local = self._transport.get_extra_info("sockname")
         self._ua = UserAgent(
-            (local[0], local[1]),
+            (self._advertise or local[0], local[1]),
             self._peer,
             self.rtp.port,
             codecs=self._codecs,
