@@ -25,6 +25,11 @@ test *options: (_ready "test")
     @[ $# -gt 0 ] || {{ python }} -m tools.cargo test --workspace --locked --no-fail-fast || failed=1; \
         {{ python }} -m pytest "$@" || failed=1; exit ${failed:-0}
 
+# Test the whole appliance under DRIVER: local (a process), qemu, qemu-aarch64 (the image), or your box's labgrid file
+[group('develop')]
+hil driver *options: (_ready "hil")
+    @PYTHONPATH=tests:. {{ python }} -m hil "$@"
+
 # Check formatting, lints, types, stubs and house rules
 [group('develop')]
 check: (_ready "check")

@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.paths import PYTHON_FLOOR, REQUIREMENTS, ROOT, uv, uv_environment
 from tools.step import entry, run, step
 
-SETS = ("bootstrap", "build", "app", "standins", "bundle", "dev")
+SETS = ("bootstrap", "build", "app", "standins", "bundle", "dev", "hil")
 
 
 def compile_set(sources: list[Path], target: Path, *options: str) -> None:

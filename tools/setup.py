@@ -26,6 +26,7 @@ SETS = {
     "demo": RUNTIME,
     "bench": RUNTIME,
     "test": (*RUNTIME, "dev"),
+    "hil": (*RUNTIME, "dev", "hil"),
     "check": (*RUNTIME, "dev"),
     "fix": (*RUNTIME, "dev"),
 }

@@ -71,6 +71,9 @@ NEEDS = {
     ),
     "sipp": Need("SIP test peer and load", ("exe:sipp",), (("sip-tester",),)),
     "baresip": Need("SIP test peer that is not PJSIP", ("exe:baresip",), (("baresip",),)),
+    "ssh": Need(
+        "looks into the box under test", ("exe:ssh", "exe:ssh-keygen"), (("openssh-client",),)
+    ),
     "mmdebstrap": Need("makes the fresh machine", ("exe:mmdebstrap",), (("mmdebstrap",),)),
 }
 
@@ -81,6 +84,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "demo": (*_BUILD, "speech"),
     "test": (*_BUILD, "speech", "sipp", "baresip"),
     "bench": (*_BUILD, "speech"),
+    "hil": (*_BUILD, "speech", "sipp", "baresip", "ssh"),
     "check": (*_BUILD, "rustfmt", "clippy"),
     "fix": ("venv", "rust", "rustfmt", "clippy"),
     "fresh": ("mmdebstrap",),
