@@ -130,5 +130,6 @@ def test_the_agent_stops_within_200_ms(tmp_path: Path) -> None:
     )
     print(f"by phrase, ms: {by_phrase}")
     assert len(ordered) == len(interruptions), f"the agent was silent at an onset: {by_phrase}"
-    assert ordered[0] > 0.02, "stopped before it can have heard anything: the measuring is wrong"
+    first = min(each.audible_s or 0.0 for each in interruptions)
+    assert first > 0.02, "stopped before it can have heard anything: the measuring is wrong"
     assert ordered[-1] <= LIMIT_S, by_phrase

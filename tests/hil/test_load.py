@@ -14,7 +14,7 @@ from hil import load
 @pytest.mark.parametrize("mode", ["echo", "stream"])
 def test_ten_calls_for_a_moment(tmp_path: Path, mode: str) -> None:
     """The same as below, small enough for every run of the tests."""
-    result = load.run(tmp_path, calls=10, seconds=4, mode=mode)
+    result = load.run(tmp_path, calls=10, seconds=3, mode=mode)
     print(load.table(result))
     assert not result.problems()
 
