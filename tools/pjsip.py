@@ -54,6 +54,8 @@ PJ_FLAGS = (
     "--enable-epoll",
     "--with-external-srtp",
 )
+# Cross-compiling, configure looks for OpenSSL only when it is named; the compiler finds the right one by itself.
+PJ_CROSS_FLAGS = ("--with-ssl=/usr",)
 CFLAGS = "-O2 -fPIC"
 # In link order. libpjsua is left out on purpose (docs/adr/0002).
 ARCHIVES = ("pjsip-ua", "pjsip-simple", "pjsip", "pjmedia", "pjnath", "pjlib-util", "pj")
@@ -165,7 +167,8 @@ def _build_into(prefix: Path, compiler: str, host: str | None) -> None:
         for patch in _patches():
             steps.run(f"PJSIP: {patch.name}", tree, ["patch", "-p1", "--input", str(patch)])
         shutil.copyfile(CRATE / "config_site.h", tree / "pjlib/include/pj/config_site.h")
-        steps.run("PJSIP: configure", tree, [*configure, *PJ_FLAGS])
+        cross = PJ_CROSS_FLAGS if host else ()
+        steps.run("PJSIP: configure", tree, [*configure, *PJ_FLAGS, *cross])
         _check_tls(tree, log)
         steps.run("PJSIP: compile", tree, ["make", jobs, "lib"])
         _install(tree, stage, (host or platform.machine()).split("-")[0])
