@@ -46,6 +46,16 @@ fix: (_ready "fix")
     {{ python }} -m tools.cargo fmt --all
     {{ python }} -m ruff check --quiet --fix . ; {{ python }} -m ruff format --quiet .
 
+# Freeze the agent for ARCH, x86_64 or aarch64, into out/bundle/ARCH/voice-edge; as root
+[group('image')]
+bundle arch: _venv
+    @{{ python }} -m tools.system bundle && {{ python }} -m bundle build "$1"
+
+# Prove that two builds of ARCH's bundle, each from nothing, are the same bit by bit; as root
+[group('image')]
+bundle-repro arch: _venv
+    @{{ python }} -m tools.system bundle && {{ python }} -m bundle repro "$1"
+
 # Refresh the pins and hashes of Python packages from requirements/*.in (--upgrade: newest of all)
 [group('upkeep')]
 lock *options: _venv

@@ -38,7 +38,7 @@ TYPED = {
     "app": ("app/voice_edge", "app/standins", "core/python/voicecore"),
     "tests of voicecore": ("core/python/tests",),
     "tests of the app": ("app/tests",),
-    "image": ("image",),
+    "image": ("image", "bundle"),
     "tests": ("tests",),
 }
 

@@ -74,7 +74,16 @@ NEEDS = {
     "ssh": Need(
         "looks into the box under test", ("exe:ssh", "exe:ssh-keygen"), (("openssh-client",),)
     ),
-    "mmdebstrap": Need("makes the fresh machine", ("exe:mmdebstrap",), (("mmdebstrap",),)),
+    "emulation": Need(
+        "runs programs of the other architecture while its bundle and image are made",
+        ("exe:qemu-aarch64-static", "exe:update-binfmts"),
+        (("qemu-user-static", "binfmt-support"),),
+    ),
+    "mmdebstrap": Need(
+        "makes Debian trees: fresh machines, bundles, images",
+        ("exe:mmdebstrap",),
+        (("mmdebstrap",),),
+    ),
 }
 
 _BUILD = ("venv", "compiler", "openssl", "uuid", "rust")
@@ -88,6 +97,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "check": (*_BUILD, "rustfmt", "clippy"),
     "fix": ("venv", "rust", "rustfmt", "clippy"),
     "fresh": ("mmdebstrap",),
+    "bundle": ("venv", "rust", "mmdebstrap", "emulation"),
 }
 
 APT_TRIES = 3
