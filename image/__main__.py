@@ -13,7 +13,8 @@ from image.arch import ARCHES, Arch
 from image.debian import lock, provider
 from image.debian.fetch import PackagesGone
 from image.disk import build
-from image.run import BuildError, run
+from image.release import commit_time, timed, version
+from image.run import BuildError
 from image.toolroot import ToolRoot
 from tools.apt import AptError
 from tools.cache import ROOT, say
@@ -28,7 +29,11 @@ def main() -> int:
     verb = verbs.add_parser("build", help="build the disk image")
     verb.add_argument("provider", choices=["debian"])
     verb.add_argument("arch", choices=sorted(ARCHES))
-    verb.add_argument("--relock-if-gone", action="store_true", help="make a new lock when locked packages are gone")
+    verb.add_argument(
+        "--relock-if-gone",
+        action="store_true",
+        help="make a new lock when locked packages are gone",
+    )
     verb = verbs.add_parser("repro", help="build twice and compare bit by bit")
     verb.add_argument("arch", choices=sorted(ARCHES))
     verb = verbs.add_parser("lock", help="lock the newest packages of the suites")
@@ -72,7 +77,9 @@ def make(arch: Arch, tools: ToolRoot, *, cached: bool) -> Path:
     with timed("packages to root tree"):
         parts = provider.parts(arch, tools, epoch=epoch, cached=cached)
     with timed("overlay and agent"):
-        system.finish(parts.root, bundle(arch), system.Release(version(), arch.name, "debian"), epoch=epoch)
+        system.finish(
+            parts.root, bundle(arch), system.Release(version(), arch.name, "debian"), epoch=epoch
+        )
     with timed("slot images and disk"):
         return build.build_disk(parts, arch, version(), tools, epoch=epoch)
 
@@ -81,35 +88,10 @@ def bundle(arch: Arch) -> Path | None:
     """The agent's frozen bundle for ``arch``, which `just bundle` made."""
     path = ROOT / "out" / "bundle" / arch.name / "voice-edge"
     if not path.is_dir():
-        raise BuildError(f"no agent bundle at {path.relative_to(ROOT)}; make it with `just bundle {arch.name}`")
+        raise BuildError(
+            f"no agent bundle at {path.relative_to(ROOT)}; make it with `just bundle {arch.name}`"
+        )
     return path
-
-
-def commit_time() -> int:
-    """Time of the commit that is built (Unix seconds): no file of the image is newer."""
-    return int(run(["git", "-C", ROOT, "log", "-1", "--format=%ct"]).strip())
-
-
-def version() -> str:
-    """The release's version, Cargo.toml's."""
-    for line in (ROOT / "Cargo.toml").read_text().splitlines():
-        if line.startswith("version = "):
-            return line.split('"')[1]
-    raise BuildError("Cargo.toml names no version")
-
-
-class timed:
-    """Says how long a step took."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __enter__(self) -> None:
-        self.started = time.monotonic()
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            say(f"  {self.what}: {time.monotonic() - self.started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ def write(disk: Path, name: str, out: Path, tools: ToolRoot) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     made = [out / f"{name}.img.zst", out / f"{name}.img.bmap", out / f"{name}.qcow2"]
     tools.run(["zstd", "-q", "-f", "-10", "--single-thread", disk.name, "-o", "out.zst"])
-    tools.run(["qemu-img", "convert", "-q", "-f", "raw", "-O", "qcow2", "-c", disk.name, "out.qcow2"])
+    tools.run(
+        ["qemu-img", "convert", "-q", "-f", "raw", "-O", "qcow2", "-c", disk.name, "out.qcow2"]
+    )
     made[1].write_text(block_map(disk, f"{name}.img"))
     for source, target in (("out.zst", made[0]), ("out.qcow2", made[2])):
         shutil.move(tools.work / source, target)
@@ -73,4 +75,3 @@ def _used_ranges(disk: Path) -> Iterator[tuple[int, int, str]]:
             digest.update(block)
     if first >= 0:
         yield first, number, digest.hexdigest()
-

@@ -29,14 +29,20 @@ def prove(arch: Arch) -> int:
             say(f"{arch.name}: build {number} of 2 in {work.name}/")
             make(arch, toolroot.get(work), cached=False)
             time.sleep(1.1)
-        differing = [name for name in PIECES if sha256_of(builds[0] / name) != sha256_of(builds[1] / name)]
+        differing = [
+            name for name in PIECES if sha256_of(builds[0] / name) != sha256_of(builds[1] / name)
+        ]
         if not differing:
-            print(f"{arch.name}: two builds, identical: disk.img sha256 {sha256_of(builds[0] / 'disk.img')}")
+            print(
+                f"{arch.name}: two builds, identical: disk.img sha256 {sha256_of(builds[0] / 'disk.img')}"
+            )
             return 0
         for name in differing:
             offset = first_difference(builds[0] / name, builds[1] / name)
             print(f"{arch.name}: {name} differs, first at byte {offset}")
-        print(f"first difference in the root tree: {tree_difference(builds[0] / 'root', builds[1] / 'root') or 'none'}")
+        print(
+            f"first difference in the root tree: {tree_difference(builds[0] / 'root', builds[1] / 'root') or 'none'}"
+        )
         kept = folder / f"repro-{arch.name}-kept"
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(scratch, kept)
@@ -53,7 +59,11 @@ def first_difference(left: Path, right: Path) -> int:
             first, second = one.read(1 << 20), two.read(1 << 20)
             if first != second:
                 return offset + next(
-                    (at for at, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]),
+                    (
+                        at
+                        for at, pair in enumerate(zip(first, second, strict=False))
+                        if pair[0] != pair[1]
+                    ),
                     min(len(first), len(second)),
                 )
             if not first:

@@ -24,10 +24,16 @@ def run(
     """Run ``command`` and return its stdout; raises BuildError with the last lines of stderr."""
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, env=env, cwd=cwd, input=stdin or b"", capture_output=True, check=False)
+        done = subprocess.run(
+            words, env=env, cwd=cwd, input=stdin or b"", capture_output=True, check=False
+        )
     except OSError as error:
-        raise BuildError(f"{words[0]}: {error.strerror}; `./justw` installs what an image build needs") from error
+        raise BuildError(
+            f"{words[0]}: {error.strerror}; `./justw` installs what an image build needs"
+        ) from error
     if done.returncode != 0:
         said = (done.stderr + done.stdout).decode(errors="replace").splitlines()[-TAIL:]
-        raise BuildError(f"{' '.join(words[:3])} … ended with {done.returncode}:\n" + "\n".join(said))
+        raise BuildError(
+            f"{' '.join(words[:3])} … ended with {done.returncode}:\n" + "\n".join(said)
+        )
     return done.stdout.decode(errors="replace")

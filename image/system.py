@@ -25,7 +25,7 @@ class Release:
 
 def finish(root: Path, bundle: Path | None, release: Release, *, epoch: int) -> None:
     """Turn a provider's root into ours. ``bundle`` is the PyInstaller folder of the agent."""
-    _lay_over(root)
+    lay_over(root, OVERLAY)
     if bundle is not None:
         shutil.copytree(bundle, root / BUNDLE_PLACE, symlinks=True)
         link = root / "usr/bin/voice-edge"
@@ -47,9 +47,10 @@ def finish(root: Path, bundle: Path | None, release: Release, *, epoch: int) -> 
     _settle_times(root, epoch)
 
 
-def _lay_over(root: Path) -> None:
-    for source in sorted(OVERLAY.rglob("*")):
-        target = root / source.relative_to(OVERLAY)
+def lay_over(root: Path, overlay: Path) -> None:
+    """Copy ``overlay`` over ``root``: modes 0755 and 0644 whatever the checkout's umask, links as they are."""
+    for source in sorted(overlay.rglob("*")):
+        target = root / source.relative_to(overlay)
         if source.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
             _link(target, os.readlink(source))

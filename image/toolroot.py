@@ -32,18 +32,56 @@ class ToolRoot:
         self.root = root
         self.work = work
 
-    def run(self, command: Sequence[str], *, stdin: bytes | None = None, env: dict[str, str] | None = None) -> str:
-        """Run ``command`` inside, in /work; returns its stdout. Mounts end with the command (a namespace of its own)."""
-        inside = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", "TZ": "UTC", **(env or {})}
-        words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "enter", str(self.root)]
-        return run([*words, str(self.work), "env", "-i", "-C", "/work", *(f"{k}={v}" for k, v in inside.items()), *command],
-                   stdin=stdin)
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes | None = None,
+        env: dict[str, str] | None = None,
+    ) -> str:
+        """Run ``command`` inside, in /work; returns its stdout.
+
+        Its mounts are in a namespace of their own and end with it.
+        """
+        inside = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "HOME": "/root",
+            "TZ": "UTC",
+            **(env or {}),
+        }
+        words = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            _ENTER,
+            "enter",
+            str(self.root),
+        ]
+        return run(
+            [
+                *words,
+                str(self.work),
+                "env",
+                "-i",
+                "-C",
+                "/work",
+                *(f"{k}={v}" for k, v in inside.items()),
+                *command,
+            ],
+            stdin=stdin,
+        )
 
 
 def get(work: Path) -> ToolRoot:
     """The tool tree of the committed lock, made once a machine and lock (about two minutes); needs root."""
     if os.geteuid() != 0:
-        raise BuildError("building an image needs root (it makes file systems owned by root): run it with sudo")
+        raise BuildError(
+            "building an image needs root (it makes file systems owned by root): run it with sudo"
+        )
     arch = ARCHES["x86_64"]
     path = lock.lock_file("tools", arch)
     key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]

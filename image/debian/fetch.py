@@ -20,11 +20,13 @@ class PackagesGone(Exception):
 
     def __init__(self, gone: list[Package]) -> None:
         self.gone = gone
-        names = "\n".join(f"  {package.name} {package.version} ({package.arch})" for package in gone)
+        names = "\n".join(
+            f"  {package.name} {package.version} ({package.arch})" for package in gone
+        )
         super().__init__(
             f"{len(gone)} locked packages are gone from the archive and not in the cache:\n{names}\n"
-            "The archive keeps current versions only. Make a new lock with `just image-lock`, look at what changed, and "
-            "commit it."
+            "The archive keeps current versions only. Make a new lock with `just image-lock`, look at "
+            "what changed, and commit it."
         )
 
 
@@ -57,7 +59,9 @@ def fetch(packages: list[Package]) -> list[Path]:
 
 def _good(package: Package) -> bool:
     path = deb(package)
-    return path.is_file() and path.stat().st_size == package.size and sha256_of(path) == package.sha256
+    return (
+        path.is_file() and path.stat().st_size == package.size and sha256_of(path) == package.sha256
+    )
 
 
 def _batches(packages: list[Package]) -> Iterator[list[Package]]:
@@ -66,7 +70,14 @@ def _batches(packages: list[Package]) -> Iterator[list[Package]]:
 
 
 def _download(packages: list[Package], addresses: dict[str, list[str]]) -> None:
-    command = [str(apt.HELPER), "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root", "download-file"]
+    command = [
+        str(apt.HELPER),
+        "-o",
+        "Acquire::Retries=3",
+        "-o",
+        "APT::Sandbox::User=root",
+        "download-file",
+    ]
     for package in packages:
         target = deb(package)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -58,13 +58,24 @@ def read(target: str, arch: Arch) -> list[Package]:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise LockError(f"{path}: {error.strerror}; make it with `just image-lock`") from error
-    return [_parse(path, number, line) for number, line in enumerate(lines, 1) if not line.startswith("#")]
+    return [
+        _parse(path, number, line)
+        for number, line in enumerate(lines, 1)
+        if not line.startswith("#")
+    ]
 
 
 def _parse(path: Path, number: int, line: str) -> Package:
     fields = line.split("\t")
-    if len(fields) != 7 or not fields[3].isdigit() or len(fields[4]) != 64 or fields[5] not in ARCHIVES:
-        raise LockError(f"{path}:{number}: not a line of a lock; make it anew with `just image-lock`")
+    if (
+        len(fields) != 7
+        or not fields[3].isdigit()
+        or len(fields[4]) != 64
+        or fields[5] not in ARCHIVES
+    ):
+        raise LockError(
+            f"{path}:{number}: not a line of a lock; make it anew with `just image-lock`"
+        )
     return Package(fields[0], fields[1], fields[2], int(fields[3]), fields[4], fields[5], fields[6])
 
 
@@ -87,7 +98,9 @@ def differences(old: list[Package], new: list[Package]) -> list[str]:
     for name in sorted(before.keys() | after.keys()):
         left, right = before.get(name), after.get(name)
         if left is None or right is None:
-            lines.append(f"{name} {left.version if left else '—'} → {right.version if right else '—'}")
+            lines.append(
+                f"{name} {left.version if left else '—'} → {right.version if right else '—'}"
+            )
         elif left.sha256 != right.sha256:
             lines.append(f"{name} {left.version} → {right.version}")
     return lines
@@ -113,10 +126,14 @@ def resolve(target: str, arch: Arch, wanted: list[str]) -> list[Package]:
         options = _options(base, arch, suites, addresses)
         apt.update(base, options, f"{suites[0]} ({arch.debian})", force=True)
         essential = "?and(?essential,?version(.))"
-        text = apt.run(["apt-get", *options, "install", "--yes", "--print-uris", essential, *wanted], 300)
+        text = apt.run(
+            ["apt-get", *options, "install", "--yes", "--print-uris", essential, *wanted], 300
+        )
         uris = [line.split()[0].strip("'") for line in text.splitlines() if line.startswith("'")]
         if not uris:
-            raise LockError(f"apt resolved nothing for {target} on {arch.name}; look at {PACKAGES.name}")
+            raise LockError(
+                f"apt resolved nothing for {target} on {arch.name}; look at {PACKAGES.name}"
+            )
         packages = sorted(_facts(options, uris, addresses))
     keep = _section(target, arch).get("keep")
     if keep is not None:
@@ -125,11 +142,15 @@ def resolve(target: str, arch: Arch, wanted: list[str]) -> list[Package]:
     return packages
 
 
-def _options(base: Path, arch: Arch, suites: list[str], addresses: dict[str, list[str]]) -> list[str]:
+def _options(
+    base: Path, arch: Arch, suites: list[str], addresses: dict[str, list[str]]
+) -> list[str]:
     lines = []
     for suite in suites:
         archive = "security" if suite.endswith("-security") else "debian"
-        lines += [f"deb [arch={arch.debian}] {uri} {suite} main\n" for uri in addresses[archive][:1]]
+        lines += [
+            f"deb [arch={arch.debian}] {uri} {suite} main\n" for uri in addresses[archive][:1]
+        ]
     options = apt.private_options(base, "".join(lines))
     (base / "status").write_text("")
     settings = {
@@ -139,7 +160,10 @@ def _options(base: Path, arch: Arch, suites: list[str], addresses: dict[str, lis
         "APT::Install-Recommends": "false",
         "Acquire::ForceHash": "SHA256",
     }
-    return [*options, *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
+    return [
+        *options,
+        *(word for key, value in settings.items() for word in ("-o", f"{key}={value}")),
+    ]
 
 
 def _facts(options: list[str], uris: list[str], addresses: dict[str, list[str]]) -> list[Package]:
@@ -149,7 +173,9 @@ def _facts(options: list[str], uris: list[str], addresses: dict[str, list[str]])
         archive, path = _split(uri, addresses)
         fields = known.get(path)
         if fields is None:
-            raise LockError(f"apt names {path}, which is in no package list; run `just image-lock` again")
+            raise LockError(
+                f"apt names {path}, which is in no package list; run `just image-lock` again"
+            )
         packages.append(
             Package(
                 fields["Package"],
@@ -177,7 +203,11 @@ def _index(options: list[str]) -> dict[str, dict[str, str]]:
     text = apt.run(["apt-cache", *options, "dumpavail"], 120)
     index = {}
     for paragraph in text.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if line[:1].isalpha() and ": " in line)
+        fields = dict(
+            line.split(": ", 1)
+            for line in paragraph.splitlines()
+            if line[:1].isalpha() and ": " in line
+        )
         if "Filename" in fields:
             index[fields["Filename"]] = fields
     return index
@@ -185,9 +215,16 @@ def _index(options: list[str]) -> dict[str, dict[str, str]]:
 
 def targets() -> list[tuple[str, Arch]]:
     """Every lock there is."""
-    single = [("tools", ARCHES["x86_64"]), ("build", ARCHES["x86_64"]), ("sysroot", ARCHES["aarch64"])]
+    single = [
+        ("tools", ARCHES["x86_64"]),
+        ("build", ARCHES["x86_64"]),
+        ("sysroot", ARCHES["aarch64"]),
+    ]
     single.append(("kconfig", ARCHES["x86_64"]))
-    return [*single, *((target, arch) for target in ("rootfs", "boot", "freeze") for arch in ARCHES.values())]
+    return [
+        *single,
+        *((target, arch) for target in ("rootfs", "boot", "freeze") for arch in ARCHES.values()),
+    ]
 
 
 def relock_all(only: Sequence[str] = ()) -> list[str]:

@@ -16,18 +16,33 @@ from image.toolroot import ToolRoot
 from tools.cache import cache_dir, locked, say
 
 HERE = Path(__file__).resolve().parent
-EMPTIED = ("var/cache", "var/log", "var/lib/apt/lists", "tmp", "run", "root", "boot", "var/tmp", "media", "mnt", "srv")
+EMPTIED = (
+    "var/cache",
+    "var/log",
+    "var/lib/apt/lists",
+    "tmp",
+    "run",
+    "root",
+    "boot",
+    "var/tmp",
+    "media",
+    "mnt",
+    "srv",
+)
 """Folders that keep no content: caches, logs of the build, what a package left there."""
 REMOVED = (
     "etc/ssh/ssh_host_*", "etc/hostname", "etc/resolv.conf", "etc/apt/sources.list.d/*", "var/lib/dpkg/*-old",
-    "etc/*-", "var/lib/systemd/random-seed", "usr/share/man", "usr/share/info", "usr/share/lintian", "usr/share/bash-completion",
-    "usr/share/zsh", "usr/share/grub/unicode.pf2", "usr/lib/grub", "etc/cron*", "var/backups/*",
+    "etc/*-", "var/lib/systemd/random-seed", "usr/share/man", "usr/share/info", "usr/share/lintian",
+    "usr/share/bash-completion", "usr/share/zsh", "usr/share/grub/unicode.pf2", "usr/lib/grub", "etc/cron*", "var/backups/*",
     "usr/lib/python3/dist-packages/__pycache__", "var/lib/dbus/machine-id",
 )  # fmt: skip
 
 
 def parts(arch: Arch, tools: ToolRoot, *, epoch: int, cached: bool = True) -> Parts:
-    """Make ``root`` and ``unpacked`` in the work folder; ``cached`` takes the installed tree from the user-level cache."""
+    """Make ``root`` and ``unpacked`` in the work folder.
+
+    ``cached`` takes the installed tree from the user-level cache, or puts it there.
+    """
     base = _base(arch, epoch) if cached else None
     root = tools.work / "root"
     shutil.rmtree(root, ignore_errors=True)
@@ -35,7 +50,9 @@ def parts(arch: Arch, tools: ToolRoot, *, epoch: int, cached: bool = True) -> Pa
         tree.make(lock.read("rootfs", arch), arch, root, epoch=epoch)
     else:
         root.mkdir(parents=True)
-        run(["tar", "--extract", "--xattrs", "--numeric-owner", "--file", base, "--directory", root])
+        run(
+            ["tar", "--extract", "--xattrs", "--numeric-owner", "--file", base, "--directory", root]
+        )
     _clean(root)
     unpacked = tools.work / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
@@ -46,7 +63,11 @@ def parts(arch: Arch, tools: ToolRoot, *, epoch: int, cached: bool = True) -> Pa
 
 def _base(arch: Arch, epoch: int) -> Path:
     """The installed tree as a tar in the cache: made once a lock (20 s native, minutes in emulation)."""
-    content = lock.lock_file("rootfs", arch).read_bytes() + Path(tree.__file__).read_bytes() + str(epoch).encode()
+    content = (
+        lock.lock_file("rootfs", arch).read_bytes()
+        + Path(tree.__file__).read_bytes()
+        + str(epoch).encode()
+    )
     key = hashlib.sha256(content).hexdigest()[:16]
     path = cache_dir() / "image" / f"rootfs-{arch.name}-{key}.tar"
     with locked(path.with_suffix(".lock"), "installed packages of the image"):
@@ -55,7 +76,20 @@ def _base(arch: Arch, epoch: int) -> Path:
             made = path.with_suffix(".making")
             tree.make(lock.read("rootfs", arch), arch, made, epoch=epoch)
             part = path.with_suffix(".part")
-            run(["tar", "--create", "--xattrs", "--numeric-owner", "--sort=name", "--file", part, "--directory", made, "."])
+            run(
+                [
+                    "tar",
+                    "--create",
+                    "--xattrs",
+                    "--numeric-owner",
+                    "--sort=name",
+                    "--file",
+                    part,
+                    "--directory",
+                    made,
+                    ".",
+                ]
+            )
             part.replace(path)
             shutil.rmtree(made)
     return path

@@ -18,7 +18,9 @@ from image.run import run
 SUITE = "trixie"
 
 
-def make(packages: list[Package], arch: Arch, target: Path, *, epoch: int, hooks: list[str] | None = None) -> None:
+def make(
+    packages: list[Package], arch: Arch, target: Path, *, epoch: int, hooks: list[str] | None = None
+) -> None:
     """Install ``packages`` into the new folder ``target`` (a tree owned by root; needs root).
 
     ``epoch`` becomes SOURCE_DATE_EPOCH: no file of the tree is newer. ``hooks`` are shell snippets run at the end with
@@ -28,16 +30,36 @@ def make(packages: list[Package], arch: Arch, target: Path, *, epoch: int, hooks
     with tempfile.TemporaryDirectory(prefix="voice-edge-repo-") as scratch:
         repository = Path(scratch)
         _flat_repository(repository, packages, debs)
-        command = ["mmdebstrap", "--mode=root", "--variant=essential", "--format=directory", "--quiet"]
-        command += [f"--architectures={arch.debian}", f"--include={','.join(package.name for package in packages)}"]
+        command = [
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=essential",
+            "--format=directory",
+            "--quiet",
+        ]
+        command += [
+            f"--architectures={arch.debian}",
+            f"--include={','.join(package.name for package in packages)}",
+        ]
         command += ["--skip=check/qemu", "--aptopt=APT::Install-Recommends false"]
-        command += ["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
-        command += ["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright"]
+        command += [
+            "--dpkgopt=path-exclude=/usr/share/man/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*",
+        ]
+        command += [
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        ]
         # The flat repository is on this disk and gone after the build: the tree shall not name it.
-        command += ["--customize-hook=: > \"$1\"/etc/apt/sources.list"]
+        command += ['--customize-hook=: > "$1"/etc/apt/sources.list']
         command += [f"--customize-hook={hook}" for hook in hooks or []]
         command += [SUITE, str(target), f"deb [trusted=yes] copy:{repository} ./"]
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "TMPDIR": str(target.parent), "LC_ALL": "C.UTF-8"}
+        environment = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": str(epoch),
+            "TMPDIR": str(target.parent),
+            "LC_ALL": "C.UTF-8",
+        }
         if not arch.native:
             # QEMU's default CPU emulates pointer authentication, which costs most of the time.
             environment["QEMU_CPU"] = "cortex-a57"
@@ -50,7 +72,9 @@ def _flat_repository(folder: Path, packages: list[Package], debs: list[Path]) ->
     for package, deb in zip(packages, debs, strict=True):
         name = f"{package.name}_{package.arch}.deb"
         (folder / name).symlink_to(deb)
-        control = subprocess.run(["dpkg-deb", "--field", str(deb)], capture_output=True, text=True, check=True).stdout
+        control = subprocess.run(
+            ["dpkg-deb", "--field", str(deb)], capture_output=True, text=True, check=True
+        ).stdout
         paragraphs.append(
             f"{control.strip()}\nFilename: ./{name}\nSize: {package.size}\nSHA256: {package.sha256}\n"
         )

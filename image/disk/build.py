@@ -53,11 +53,16 @@ def _make_esp(arch: Arch, unpacked: Path, tools: ToolRoot, *, epoch: int) -> Non
     with image.open("wb") as file:
         file.truncate(layout.ESP_MIB * MIB)
     times = {"SOURCE_DATE_EPOCH": str(epoch)}
-    tools.run(["mkfs.vfat", "-F", "32", "-n", "ESP", "-i", "0ed6e5b0", "--invariant", "esp.img"], env=times)
+    tools.run(
+        ["mkfs.vfat", "-F", "32", "-n", "ESP", "-i", "0ed6e5b0", "--invariant", "esp.img"],
+        env=times,
+    )
     names = sorted(path.name for path in folder.iterdir())
     for path in [folder, *folder.rglob("*")]:
         _touch(path, epoch)
-    tools.run(["mcopy", "-i", "esp.img", "-s", "-m", *(f"esp/{name}" for name in names), "::/"], env=times)
+    tools.run(
+        ["mcopy", "-i", "esp.img", "-s", "-m", *(f"esp/{name}" for name in names), "::/"], env=times
+    )
 
 
 def _touch(path: Path, epoch: int) -> None:
@@ -73,8 +78,8 @@ def _make_data(tools: ToolRoot, *, epoch: int) -> None:
     # mke2fs takes its own times from SOURCE_DATE_EPOCH; identity and hash seed are fixed here.
     tools.run(
         ["mke2fs", "-q", "-t", "ext4", "-L", "data", "-U", str(fixed_uuid("data")), "-E",
-         f"hash_seed={fixed_uuid('data hash')},root_owner=0:0,lazy_itable_init=0", "-O", "^metadata_csum_seed", "-d", "data",
-         "data.img", f"{layout.DATA_MIB}M"],
+         f"hash_seed={fixed_uuid('data hash')},root_owner=0:0,lazy_itable_init=0", "-O", "^metadata_csum_seed",
+         "-d", "data", "data.img", f"{layout.DATA_MIB}M"],
         env={"SOURCE_DATE_EPOCH": str(epoch), "E2FSPROGS_FAKE_TIME": str(epoch)},
     )  # fmt: skip
 
@@ -98,7 +103,10 @@ def _make_disk(arch: Arch, tools: ToolRoot) -> Path:
             if partition.name in contents:
                 _copy_sparse(tools.work / contents[partition.name], file, start * MIB)
             start += partition.mib
-    tools.run(["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", "disk.img"], stdin="\n".join(lines).encode())
+    tools.run(
+        ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", "disk.img"],
+        stdin="\n".join(lines).encode(),
+    )
     return disk
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cpio archive in `newc` form, the same bytes for the same content (kernel: driver-api/early-userspace/buffer-format)."""
+"""A cpio archive in `newc` form, the same bytes for the same content.
+
+Kernel documentation: driver-api/early-userspace/buffer-format.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def script(arch: Arch) -> bytes:
 
 def environment(values: dict[str, str]) -> bytes:
     """Return a GRUB environment block (GRUB manual, 16.4): 1024 bytes, NAME=value lines, filled with ``#``."""
-    text = "# GRUB Environment Block\n" + "".join(f"{name}={value}\n" for name, value in values.items())
+    text = "# GRUB Environment Block\n" + "".join(
+        f"{name}={value}\n" for name, value in values.items()
+    )
     block = text.encode()
     if len(block) > ENVIRONMENT_BYTES:
         raise ValueError(f"an environment block holds {ENVIRONMENT_BYTES} bytes, not {len(block)}")

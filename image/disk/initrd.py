@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The initrd: finds the slot's root, opens it through dm-verity, mounts data over it, and offers rescue on the console."""
+"""The initrd: the slot's root through dm-verity, data over it, and rescue on the console."""
 
 from __future__ import annotations
 
@@ -14,14 +14,35 @@ from image.toolroot import ToolRoot
 
 INIT = Path(__file__).resolve().parent / "initrd" / "init"
 PROGRAMS = ("usr/sbin/dmsetup", "usr/sbin/e2fsck", "usr/sbin/mke2fs")
-MODULES = ("crc32c_generic", "dm_verity", "erofs", "ext4", "overlay", "vfat", "nls_cp437", "nls_ascii", "loop")
-"""Loaded by name, in this order: libcrc32c looks for its algorithm when it is loaded, which busybox does not know."""
+MODULES = (
+    "crc32c_generic",
+    "dm_verity",
+    "erofs",
+    "ext4",
+    "overlay",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
+    "loop",
+)
+"""Loaded by name, in this order: libcrc32c looks for its algorithm when it is loaded."""
 DISKS = (
-    "virtio_pci", "virtio_blk", "virtio_scsi", "nvme", "ahci", "sd_mod", "xhci_pci", "ehci_pci", "usb_storage", "uas",
-    "megaraid_sas", "mpt3sas", "mpi3mr", "aacraid", "smartpqi", "hpsa", "hisi_sas_v3_hw", "vmd", "mmc_block", "sdhci_pci",
+    "virtio_pci", "virtio_blk", "virtio_scsi", "nvme", "ahci", "sd_mod", "xhci_pci", "ehci_pci",
+    "usb_storage", "uas", "megaraid_sas", "mpt3sas", "mpi3mr", "aacraid", "smartpqi", "hpsa", "hisi_sas_v3_hw",
+    "vmd", "mmc_block", "sdhci_pci",
 )  # fmt: skip
 """Loaded where the hardware names them (modalias)."""
-OPTIONAL = {"hisi_sas_v3_hw", "vmd", "megaraid_sas", "hpsa", "smartpqi", "aacraid", "mpi3mr", "mpt3sas", "uas"}
+OPTIONAL = {
+    "hisi_sas_v3_hw",
+    "vmd",
+    "megaraid_sas",
+    "hpsa",
+    "smartpqi",
+    "aacraid",
+    "mpi3mr",
+    "mpt3sas",
+    "uas",
+}
 
 
 def build(root: Path, busybox: Path, kernel: Kernel, arch: Arch, tools: ToolRoot) -> bytes:
@@ -32,6 +53,11 @@ def build(root: Path, busybox: Path, kernel: Kernel, arch: Arch, tools: ToolRoot
     archive.device("dev/console", 5, 1)
     archive.file("init", INIT.read_bytes(), executable=True)
     archive.file("bin/busybox", busybox.read_bytes(), executable=True)
+    for library in _libraries(root, busybox, tools):
+        # None with Debian's, which is static; Buildroot's shares the root's.
+        archive.file(
+            f"lib/{library.name}", _resolve(root, str(library)).read_bytes(), executable=True
+        )
     archive.link("bin/sh", "busybox")
     archive.link("bin/modprobe", "busybox")
     archive.link("lib64", "lib")
@@ -50,20 +76,31 @@ def _add_modules(archive: Archive, kernel: Kernel) -> None:
     names = (*MODULES, *(name for name in DISKS if name not in OPTIONAL or _has(kernel, name)))
     for path in closure(kernel, names):
         archive.file(f"{base}/{path}", (kernel.module_folder / path).read_bytes())
-    for index in ("modules.dep", "modules.alias", "modules.softdep", "modules.builtin", "modules.symbols"):
+    for index in (
+        "modules.dep",
+        "modules.alias",
+        "modules.softdep",
+        "modules.builtin",
+        "modules.symbols",
+    ):
         archive.file(f"{base}/{index}", (kernel.module_folder / index).read_bytes())
     archive.file("etc/modules", ("\n".join(MODULES) + "\n").encode())
 
 
 def _has(kernel: Kernel, name: str) -> bool:
-    return any(path.name.split(".")[0].replace("-", "_") == name for path in kernel.module_folder.rglob("*.ko"))
+    return any(
+        path.name.split(".")[0].replace("-", "_") == name
+        for path in kernel.module_folder.rglob("*.ko")
+    )
 
 
 def _add_program(archive: Archive, root: Path, path: str, tools: ToolRoot) -> None:
     source = _resolve(root, path)
     archive.file(f"bin/{Path(path).name}", source.read_bytes(), executable=True)
     for library in _libraries(root, source, tools):
-        archive.file(f"lib/{library.name}", _resolve(root, str(library)).read_bytes(), executable=True)
+        archive.file(
+            f"lib/{library.name}", _resolve(root, str(library)).read_bytes(), executable=True
+        )
 
 
 def _libraries(root: Path, program: Path, tools: ToolRoot) -> list[Path]:
@@ -83,7 +120,12 @@ def _libraries(root: Path, program: Path, tools: ToolRoot) -> list[Path]:
 
 
 def _find_library(root: Path, name: str) -> Path:
-    for folder in sorted((root / "usr/lib").glob("*-linux-gnu*")) + [root / "usr/lib64", root / "usr/lib"]:
+    folders = [
+        *sorted((root / "usr/lib").glob("*-linux-gnu*")),
+        root / "usr/lib64",
+        root / "usr/lib",
+    ]
+    for folder in folders:
         if (folder / name).exists() or (folder / name).is_symlink():
             return (folder / name).relative_to(root)
     raise BuildError(f"the root has no library {name}, which a program of the initrd needs")
@@ -96,5 +138,7 @@ def _resolve(root: Path, path: str) -> Path:
         if not current.is_symlink():
             return current
         target = current.readlink()
-        current = root / str(target).lstrip("/") if target.is_absolute() else (current.parent / target)
+        current = (
+            root / str(target).lstrip("/") if target.is_absolute() else (current.parent / target)
+        )
     raise BuildError(f"{path}: links go round in the root tree")

@@ -11,30 +11,28 @@ from pathlib import Path
 from image.run import BuildError
 from image.toolroot import ToolRoot
 
+PRUNED_DRIVERS = """
+accel atm bluetooth comedi firewire gnss gpu iio infiniband input/joystick input/misc input/tablet
+input/touchscreen isdn media mtd net/can net/fddi net/hamradio net/ieee802154 net/wireless net/wwan
+nfc parport pcmcia platform/chrome platform/surface soundwire staging target thunderbolt
+video/fbdev w1
+"""
+PRUNED_NET = """
+6lowpan 9p ax25 batman-adv bluetooth can ceph ieee802154 mac80211 mac802154 netrom nfc rose wireless
+atm lapb x25
+"""
+PRUNED_FILE_SYSTEMS = """
+9p adfs affs afs bcachefs befs bfs btrfs ceph coda f2fs gfs2 hfs hfsplus hpfs jffs2 jfs minix nfsd
+nilfs2 ntfs3 ocfs2 omfs orangefs qnx4 qnx6 reiserfs smb ubifs ufs xfs zonefs
+"""
 PRUNED = (
     "sound",
-    *(
-        f"drivers/{name}"
-        for name in (
-            "accel", "atm", "bluetooth", "comedi", "firewire", "gnss", "gpu", "iio", "infiniband", "input/joystick",
-            "input/misc", "input/tablet", "input/touchscreen", "isdn", "media", "mtd", "net/can", "net/fddi", "net/hamradio",
-            "net/ieee802154", "net/wireless", "net/wwan", "nfc", "parport", "pcmcia", "platform/chrome", "platform/surface",
-            "soundwire", "staging", "target", "thunderbolt", "video/fbdev", "w1",
-        )
-    ),
-    *(
-        f"net/{name}"
-        for name in ("6lowpan", "9p", "ax25", "batman-adv", "bluetooth", "can", "ceph", "ieee802154", "mac80211", "mac802154",
-                     "netrom", "nfc", "rose", "wireless", "atm", "lapb", "x25")
-    ),
-    *(
-        f"fs/{name}"
-        for name in ("9p", "adfs", "affs", "afs", "befs", "bfs", "btrfs", "ceph", "coda", "f2fs", "gfs2", "hfs", "hfsplus",
-                     "hpfs", "jffs2", "jfs", "minix", "nilfs2", "ntfs3", "ocfs2", "omfs", "qnx4", "qnx6", "reiserfs", "smb",
-                     "ubifs", "ufs", "xfs", "zonefs", "bcachefs", "orangefs", "nfsd")
-    ),
-)  # fmt: skip
-"""Folders of kernel/ that no server we serve needs; what is left carries server NICs, disks, USB, IPMI, watchdogs, virtio."""
+    *(f"drivers/{name}" for name in PRUNED_DRIVERS.split()),
+    *(f"net/{name}" for name in PRUNED_NET.split()),
+    *(f"fs/{name}" for name in PRUNED_FILE_SYSTEMS.split()),
+)
+"""Folders of kernel/ that no server we serve needs: what is left carries server NICs, disks, USB,
+IPMI, watchdogs and virtio."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,9 @@ def prepare(unpacked: Path, tools: ToolRoot, into: str) -> Kernel:
     """Prune the kernel in ``unpacked`` (a tree from its packages) into folder ``into`` of the tools' work folder."""
     images = sorted((unpacked / "boot").glob("vmlinuz-*"))
     if len(images) != 1:
-        raise BuildError(f"the kernel package holds {len(images)} kernels, not one: look at packages.toml [boot]")
+        raise BuildError(
+            f"the kernel package holds {len(images)} kernels, not one: look at packages.toml [boot]"
+        )
     release = images[0].name.removeprefix("vmlinuz-")
     target = tools.work / into
     shutil.rmtree(target, ignore_errors=True)
@@ -79,15 +79,19 @@ def closure(kernel: Kernel, names: tuple[str, ...]) -> list[str]:
         path, _, rest = line.partition(":")
         needs[path] = rest.split()
     by_name = {_name(path): path for path in needs}
-    builtin = {_name(line) for line in (kernel.module_folder / "modules.builtin").read_text().splitlines()}
+    builtin = {
+        _name(line) for line in (kernel.module_folder / "modules.builtin").read_text().splitlines()
+    }
     wanted: list[str] = []
     for name in names:
-        path = by_name.get(name)
-        if path is None:
+        found = by_name.get(name)
+        if found is None:
             if name not in builtin:
-                raise BuildError(f"kernel {kernel.release} has no module {name}, which the initrd needs to find its disk")
+                raise BuildError(
+                    f"kernel {kernel.release} has no module {name}, which the initrd needs to find its disk"
+                )
             continue
-        for item in [*reversed(needs[path]), path]:
+        for item in [*reversed(needs[found]), found]:
             if item not in wanted:
                 wanted.append(item)
     return wanted

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from image.arch import Arch
 
 MIB = 1 << 20
-# Drawn once; fixed so that two builds are the same to the bit. A box gets what must be its own (machine id, host keys) on
-# first boot.
+# Drawn once; fixed so that two builds are the same to the bit. A box gets what must be its own
+# (machine id, host keys) on first boot.
 NAMESPACE = uuid.UUID("6a4b8f0e-52a9-5c1d-8f1e-3c7d0b1f9e42")
 
 ESP_MIB = 64

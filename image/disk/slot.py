@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two images of a slot: the root (erofs with its dm-verity tree behind it) and the boot part (kernel, initrd, hash)."""
+"""The two images of a slot: root (erofs, its dm-verity tree behind it) and boot (kernel, initrd, hash)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def make_root(tree: str, image: str, tools: ToolRoot, *, epoch: int) -> Verity:
     salt = fixed_uuid(f"salt {epoch}").hex * 2
     said = tools.run(
         ["veritysetup", "format", image, image, f"--hash-offset={blocks * BLOCK}", f"--salt={salt}",
-         f"--uuid={fixed_uuid('verity')}", f"--data-blocks={blocks}", "--data-block-size=4096", "--hash-block-size=4096"]
+         f"--uuid={fixed_uuid('verity')}", f"--data-blocks={blocks}", "--data-block-size=4096",
+         "--hash-block-size=4096"]
     )  # fmt: skip
     found = re.search(r"Root hash:\s+([0-9a-f]{64})", said)
     if found is None:
@@ -52,17 +53,31 @@ def make_root(tree: str, image: str, tools: ToolRoot, *, epoch: int) -> Verity:
     return Verity(found[1], salt, blocks)
 
 
-def make_boot(kernel: Path, initrd: bytes, verity: Verity, version: str, image: str, tools: ToolRoot, *, epoch: int) -> None:
-    """Pack kernel, initrd and the slot's arguments into ``image``, a squashfs that GRUB reads (gzip; it knows no zstd)."""
+def make_boot(
+    kernel: Path,
+    initrd: bytes,
+    verity: Verity,
+    version: str,
+    image: str,
+    tools: ToolRoot,
+    *,
+    epoch: int,
+) -> None:
+    """Pack kernel, initrd and the slot's arguments into ``image``.
+
+    A squashfs with gzip: GRUB reads it, and knows no zstd in it.
+    """
     folder = tools.work / "boot"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     shutil.copyfile(kernel, folder / "vmlinuz")
     (folder / "initrd.img").write_bytes(initrd)
-    (folder / "slot.cfg").write_text(f'set slot_version="{version}"\nset slot_args="{verity.arguments}"\n')
+    (folder / "slot.cfg").write_text(
+        f'set slot_version="{version}"\nset slot_args="{verity.arguments}"\n'
+    )
     (tools.work / image).unlink(missing_ok=True)
-    options = ["-comp", "gzip", "-all-root", "-no-xattrs", "-no-progress", "-quiet", "-noappend", "-all-time", str(epoch),
-               "-mkfs-time", str(epoch)]  # fmt: skip
+    options = ["-comp", "gzip", "-all-root", "-no-xattrs", "-no-progress", "-quiet", "-noappend",
+               "-all-time", str(epoch), "-mkfs-time", str(epoch)]  # fmt: skip
     tools.run(["mksquashfs", "boot", image, *options])
     _fits(tools.work / image, BOOT_MIB, "boot")
 
@@ -70,4 +85,6 @@ def make_boot(kernel: Path, initrd: bytes, verity: Verity, version: str, image: 
 def _fits(path: Path, mib: int, what: str) -> None:
     size = path.stat().st_size
     if size > mib * MIB:
-        raise BuildError(f"the {what} image has {size / MIB:.0f} MiB, its partition {mib}: see image/disk/layout.py")
+        raise BuildError(
+            f"the {what} image has {size / MIB:.0f} MiB, its partition {mib}: see image/disk/layout.py"
+        )
