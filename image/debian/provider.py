@@ -33,7 +33,8 @@ EMPTIED = (
 REMOVED = (
     "etc/ssh/ssh_host_*", "etc/hostname", "etc/resolv.conf", "etc/apt/sources.list.d/*", "var/lib/dpkg/*-old",
     "etc/*-", "var/lib/systemd/random-seed", "usr/share/man", "usr/share/info", "usr/share/lintian",
-    "usr/share/bash-completion", "usr/share/zsh", "usr/share/grub/unicode.pf2", "usr/lib/grub", "etc/cron*", "var/backups/*",
+    "usr/share/bash-completion", "usr/share/zsh", "usr/share/grub/unicode.pf2", "usr/lib/grub",
+    "etc/cron*", "var/backups/*",
     "usr/lib/python3/dist-packages/__pycache__", "var/lib/dbus/machine-id",
 )  # fmt: skip
 
