@@ -138,3 +138,12 @@ async def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(DemoError, match="--out"):
         async with stage.Stage(tmp_path / "out"):
             pass
+
+
+async def test_recordings_stay_where_the_demo_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with stage.Stage(Path("out/demo")) as there:
+        assert there.recordings.is_absolute()
+        assert there.recordings.is_relative_to(tmp_path / "out/demo")

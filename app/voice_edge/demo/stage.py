@@ -92,7 +92,10 @@ class Stage:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(self.out)
-            self._work = Path(tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self.out))
+            # Absolute, which mkdtemp makes it from Python 3.12 on only: a path in settings is
+            # relative to their file.
+            work = tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self.out)
+            self._work = Path(work).absolute()
             self.recordings.mkdir()
         except OSError as error:
             raise DemoError(f"{self.out}: {error.strerror}; choose another with --out") from error
