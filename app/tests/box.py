@@ -40,7 +40,7 @@ def box(
     root: Path,
     *,
     cores: int = 2,
-    line: str = "isolcpus=managed_irq,domain,N nohz_full=N rcu_nocbs=N irqaffinity=0",
+    line: str = "isolcpus=managed_irq,domain,1-N nohz_full=1-N rcu_nocbs=1-N irqaffinity=0",
     slot: str = "a",
     siblings: Mapping[int, str] | None = None,
 ) -> Places:

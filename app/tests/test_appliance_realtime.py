@@ -114,14 +114,15 @@ def words(line: str) -> dict[str, str]:
     return {n: v for n, _, v in (w.partition("=") for w in line.split())}
 
 
-def test_the_boot_loaders_default_fits_small_machines() -> None:
-    """Else every box would reboot once for nothing. The text is image/disk/grub.cfg's."""
+def test_the_boot_loaders_default_fits_the_smallest_machines() -> None:
+    """Else they would reboot once for nothing. The text is image/disk/grub.cfg's."""
     script = (Path(__file__).parents[2] / "image/disk/grub.cfg").read_text()
     default = next(li for li in script.splitlines() if li.startswith("set rt_args="))
     line = words(default.partition("=")[2].strip('"'))
-    for cores in (2, 3, 4, 7):
+    for cores in (1, 2):
         assert differences(plan(machine(cores), None), line, cores - 1) == []
-    assert differences(plan(machine(16, threads=2), None), line, 15)
+    for cores in (3, 4, 16):
+        assert differences(plan(machine(cores), None), line, cores - 1)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2])
@@ -135,6 +136,11 @@ def test_own_arguments_are_in_force(wanted: int) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
+        # Seen in QEMU: the kernel skips a lone N as an unknown flag.
+        (
+            "isolcpus=managed_irq,domain,N nohz_full=N rcu_nocbs=N irqaffinity=0",
+            "isolcpus covers no CPU",
+        ),
         ("isolcpus=3 nohz_full=3 rcu_nocbs=3 irqaffinity=0", "managed_irq"),
         ("isolcpus=managed_irq,domain,3 nohz_full=3 rcu_nocbs=3", "irqaffinity allows every CPU"),
         (

@@ -11,13 +11,18 @@ SYS = "sys/devices/system/cpu"
 
 
 def parse(text: str, last: int | None = None) -> frozenset[int]:
-    """Read a CPU list; ``N`` is ``last`` (kernel-parameters.rst, "cpu lists"). Raises ValueError."""
+    """Read a CPU list; ``N`` is ``last`` (kernel-parameters.rst, "cpu lists"). Raises ValueError.
+
+    A range that ends before it begins is an error to the kernel as well; it then ignores the whole list.
+    """
     found: set[int] = set()
     for part in filter(None, (p.strip() for p in text.strip().split(","))):
         if last is not None:
             part = part.replace("N", str(last))
         low, dash, high = part.partition("-")
         span = range(int(low), int(high) + 1) if dash else (int(low),)
+        if not span:
+            return frozenset()
         found.update(span)
     return frozenset(found)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,11 +101,11 @@ def differences(wanted: Plan, command_line: dict[str, str], last: int) -> list[s
     for name in NAMES:
         value = command_line.get(name, "")
         if name == "isolcpus":
-            flags = value.split(",")
-            listed = [w for w in flags if w[:1].isdigit() or w[:1] == "N"]
-            if listed and not {"managed_irq", "domain"} <= set(flags):
+            # As the kernel reads it: words that begin with a letter are flags, even a lone "N".
+            flags = list(itertools.takewhile(lambda w: w[:1].isalpha(), value.split(",")))
+            value = ",".join(value.split(",")[len(flags) :])
+            if value and not {"managed_irq", "domain"} <= set(flags):
                 return ["isolcpus lacks managed_irq or domain"]
-            value = ",".join(listed)
         try:
             told[name] = cpus.parse(value, last)
         except ValueError:
