@@ -95,7 +95,7 @@ class Stage:
             # Absolute, which mkdtemp makes it from Python 3.12 on only: a path in settings is
             # relative to their file.
             work = tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self.out)
-            self._work = Path(work).absolute()
+            self._work = Path(os.path.abspath(work))
             self.recordings.mkdir()
         except OSError as error:
             raise DemoError(f"{self.out}: {error.strerror}; choose another with --out") from error
