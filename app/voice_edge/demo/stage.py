@@ -84,6 +84,9 @@ class Stage:
 
     def __init__(self, out: Path) -> None:
         self.out = out
+        # A relative path in the agent's settings would be relative to their file; mkdtemp makes
+        # its result absolute by itself only from Python 3.12 on.
+        self._absolute_out = out.absolute()
         self._work: Path | None = None
         self._children: list[Child] = []
         self.standins_url = ""
@@ -92,10 +95,8 @@ class Stage:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(self.out)
-            # Absolute, which mkdtemp makes it from Python 3.12 on only: a path in settings is
-            # relative to their file.
-            work = tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self.out)
-            self._work = Path(os.path.abspath(work))
+            work = tempfile.mkdtemp(prefix=f".run-{os.getpid()}-", dir=self._absolute_out)
+            self._work = Path(work)
             self.recordings.mkdir()
         except OSError as error:
             raise DemoError(f"{self.out}: {error.strerror}; choose another with --out") from error
