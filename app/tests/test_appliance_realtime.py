@@ -168,7 +168,7 @@ def apply(places: Places) -> realtime.Outcome:
 def reboot(places: Places, cores: int) -> None:
     """As GRUB does: the words from the block, or its default."""
     told = grubenv.read(places.grubenv).get(
-        "rt_args", "isolcpus=managed_irq,domain,N nohz_full=N rcu_nocbs=N irqaffinity=0"
+        "rt_args", "isolcpus=managed_irq,domain,1-N nohz_full=1-N rcu_nocbs=1-N irqaffinity=0"
     )
     put(places.root, "proc/cmdline", f"voice.slot=a {told}\n")
     put(places.root, f"{cpus.SYS}/possible", f"0-{cores - 1}\n")
