@@ -10,6 +10,8 @@ from pathlib import Path
 
 from image import outputs, repro, system, toolroot
 from image.arch import ARCHES, Arch
+from image.buildroot import provider as buildroot
+from image.buildroot import verify
 from image.debian import lock, provider
 from image.debian.fetch import PackagesGone
 from image.disk import build
@@ -27,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m image")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verb = verbs.add_parser("build", help="build the disk image")
-    verb.add_argument("provider", choices=["debian"])
+    verb.add_argument("provider", choices=["debian", "buildroot"])
     verb.add_argument("arch", choices=sorted(ARCHES))
     verb.add_argument(
         "--relock-if-gone",
@@ -38,13 +40,19 @@ def main() -> int:
     verb.add_argument("arch", choices=sorted(ARCHES))
     verb = verbs.add_parser("lock", help="lock the newest packages of the suites")
     verb.add_argument("targets", nargs="*", help="tables of packages.toml; without one, all")
+    verb = verbs.add_parser("verify", help="show what can be shown of a provider without building")
+    verb.add_argument("provider", choices=["buildroot"])
     arguments = parser.parse_args()
     try:
         match arguments.verb:
+            case "build" if arguments.provider == "buildroot":
+                buildroot.build(ARCHES[arguments.arch])
             case "build":
                 build_image(ARCHES[arguments.arch], relock=arguments.relock_if_gone)
             case "repro":
                 return repro.prove(ARCHES[arguments.arch])
+            case "verify":
+                return verify.main()
             case "lock":
                 print("\n".join(lock.relock_all(arguments.targets)) or "nothing changed")
     except (BuildError, lock.LockError, PackagesGone, AptError) as error:

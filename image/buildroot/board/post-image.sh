@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Buildroot calls this with the folder of its images, last: slots and disk are made by what every provider shares.
+set -eu
+cd "$BR2_EXTERNAL_VOICE_EDGE_PATH/../.."
+exec python3 -m image.buildroot.board post-image "$TARGET_DIR" "$1"
