@@ -129,8 +129,11 @@ def test_strangers_and_interrupts_on_media_cores(tmp_path: Path) -> None:
     assert "with a reservation" in found.verdict.words
 
 
-def test_an_interrupt_nobody_uses_is_no_matter(tmp_path: Path) -> None:
+def test_interrupts_of_no_matter(tmp_path: Path) -> None:
+    """One nobody uses, and a disk's queue of the media core."""
     places = running(tmp_path)
+    put(tmp_path, "proc/irq/27/effective_affinity_list", "1\n")
+    put(tmp_path, "proc/irq/27/virtio1-req.1/x", "")
     put(tmp_path, "proc/irq/9/effective_affinity_list", "1\n")
     assert states(places)["interrupts"] == "ok"
 

@@ -143,6 +143,26 @@ def test_systemd_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     process.notify("READY=1")
 
 
+@pytest.mark.parametrize(
+    ("asked", "pid", "beats"), [("10000000", None, 7), ("", None, 0), ("10000000", "1", 0)]
+)
+def test_watchdog_hears_the_loop_twice_as_often_as_it_asks(
+    asked: str, pid: str | None, beats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(process, "notify", told.append)
+    monkeypatch.setenv("WATCHDOG_USEC", asked)
+    monkeypatch.setenv("WATCHDOG_PID", pid or str(os.getpid()))
+
+    async def scenario() -> None:
+        task = asyncio.create_task(process.heartbeat())
+        await asyncio.sleep(31)
+        task.cancel()
+
+    run(scenario())
+    assert told == ["WATCHDOG=1"] * beats
+
+
 def test_math_libraries_get_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", environ := {"OMP_NUM_THREADS": "3"})
     process.one_math_thread()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -146,25 +147,26 @@ def _hyperthreads(plan: Plan, topology: cpus.Topology) -> Check:
     return Check("hyper-threads", "warn", detail, "turn hyper-threading off in the firmware")
 
 
+_DISK = re.compile(r"nvme|virtio\d+-req|ahci|megasas|mpt\dsas|aacraid|hpsa|smartpqi")
+"""A disk's queue of one core gives interrupts only for what that core asked for, and media threads ask for nothing."""
+
+
 def _interrupts(places: Places, plan: Plan) -> Check:
     """Interrupts of devices that are served on an isolated core."""
     stray = []
     for folder in sorted((places.root / "proc/irq").glob("[0-9]*"), key=lambda p: int(p.name)):
         try:
-            text = (folder / "effective_affinity_list").read_text()
-            served = cpus.parse(text)
+            served = cpus.parse((folder / "effective_affinity_list").read_text())
         except (OSError, ValueError):
             continue
         actions = [p.name for p in folder.iterdir() if p.is_dir()]
-        if served & plan.isolated and actions:
+        if served & plan.isolated and actions and not _DISK.search(actions[0]):
             stray.append(f"{folder.name} ({actions[0]})")
     if stray:
-        # Managed interrupts of many-queue devices stay bound there, but come only for I/O from that core.
         detail = f"{len(stray)} served on media cores: {', '.join(stray[:4])}"
-        return Check(
-            "interrupts", "warn", detail, "harmless for disks; for a network card, fewer queues"
-        )
-    return Check("interrupts", "ok", "none served on media cores")
+        remedy = "of a network card: fewer queues (ethtool -L <interface> combined 1)"
+        return Check("interrupts", "warn", detail, remedy)
+    return Check("interrupts", "ok", "none served on media cores but of their own disk queues")
 
 
 def _strangers(places: Places, plan: Plan) -> Check:
