@@ -45,8 +45,7 @@ def settings(template: Path, standins_url: str, recordings: Path) -> dict[str, A
         tree.setdefault(table, {})
     base = free_udp_ports(_RTP_PORTS)
     tree["sip"] |= {"bind": "127.0.0.1", "port": 0, "rtp_ports": [base, base + _RTP_PORTS - 1]}
-    # Absolute: a relative folder in settings is taken from where the settings lie.
-    tree["recording"]["dir"] = str(recordings.absolute())
+    tree["recording"]["dir"] = str(recordings)
     for server in ("llm", "tts", "stt"):
         tree[server]["url"] = standins_url
     return tree
