@@ -41,8 +41,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return commands.main(arguments.command, rest)
         if arguments.command == "demo":
+            try:
+                demo = importlib.import_module("voice_edge.demo")
+            except ModuleNotFoundError as error:
+                if error.name != "voice_edge.demo":
+                    raise
+                print(
+                    "the demo is not part of this installation: run it from a checkout",
+                    file=sys.stderr,
+                )
+                return USAGE
             # Its options are its own.
-            demo = importlib.import_module("voice_edge.demo")
             return int(demo.main(rest))
         if rest:
             _parser().error(f"unrecognized arguments: {' '.join(rest)}")
