@@ -16,10 +16,10 @@ from bundle import contents, core, sbom
 from bundle.files import settle
 from bundle.freeze import freeze
 from bundle.target import Target
-from image.__main__ import commit_time, version
 from image.arch import ARCHES, Arch
 from image.debian.fetch import PackagesGone
 from image.debian.lock import LockError
+from image.release import commit_time, version
 from image.repro import tree_difference
 from image.run import BuildError
 from tools.apt import AptError
@@ -34,7 +34,10 @@ def main() -> int:
     """Run one verb; build errors are one readable text, not a traceback."""
     parser = argparse.ArgumentParser(prog="python3 -m bundle")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, text in (("build", "build into out/bundle/ARCH/"), ("repro", "build twice from nothing and compare")):
+    for name, text in (
+        ("build", "build into out/bundle/ARCH/"),
+        ("repro", "build twice from nothing and compare"),
+    ):
         verbs.add_parser(name, help=text).add_argument("arch", choices=sorted(ARCHES))
     arguments = parser.parse_args()
     arch = ARCHES[arguments.arch]
@@ -61,7 +64,9 @@ def make(arch: Arch, base: Path, out: Path) -> Path:
         frozen, tools = freeze(arch, compiled, work, epoch=epoch)
         inside = contents.components(frozen, compiled, work / "site", tools, arch)
         contents.lay_licences(inside, frozen / "licenses")
-        (frozen / sbom.FILE).write_text(sbom.document(inside, version=version(), arch=arch.name, epoch=epoch))
+        (frozen / sbom.FILE).write_text(
+            sbom.document(inside, version=version(), arch=arch.name, epoch=epoch)
+        )
         settle(frozen, epoch)
         out.mkdir(parents=True, exist_ok=True)
         made = out / "voice-edge"
@@ -85,17 +90,25 @@ def report(arch: Arch, bundle: Path) -> None:
         target = Target(arch, bundle, Path(folder, "root"))
         seconds = [_start(target) for _ in range(STARTS)]
     how = "" if arch.native else " (emulated)"
-    print(f"start-up: {statistics.median(seconds):.2f} s, median of {STARTS}{how}: voice-edge --version")
+    print(
+        f"start-up: {statistics.median(seconds):.2f} s, median of {STARTS}{how}: voice-edge --version"
+    )
 
 
 def _start(target: Target) -> float:
     begun = time.monotonic()
     done = subprocess.run(
-        target.command(["--version"]), env=target.environment(), capture_output=True, text=True, check=False
+        target.command(["--version"]),
+        env=target.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     took = time.monotonic() - begun
     if done.returncode != 0 or version() not in done.stdout:
-        raise BuildError(f"voice-edge --version ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise BuildError(
+            f"voice-edge --version ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
     return took
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -30,7 +31,13 @@ DEBIAN_LICENCES = {
     "zlib1g": "Zlib",
 }
 """Of the libraries themselves; their Debian packages hold more, see each copyright file."""
-PYTHON_PACKAGES = ("libpython3.13", "libpython3.13-stdlib", "libpython3.13-minimal", "python3.13-minimal")
+TEXTS = ("LICEN", "COPYING", "NOTICE", "AUTHORS")
+PYTHON_PACKAGES = (
+    "libpython3.13",
+    "libpython3.13-stdlib",
+    "libpython3.13-minimal",
+    "python3.13-minimal",
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ class Component:
     sha256: str = ""
 
 
-def components(bundle: Path, core: Core, site: Path, tools: ToolRoot, arch: Arch) -> list[Component]:
+def components(
+    bundle: Path, core: Core, site: Path, tools: ToolRoot, arch: Arch
+) -> list[Component]:
     """Everything inside ``bundle``, sorted; raises BuildError for a file that nobody answers for."""
     found = [*_debian(bundle, site, tools, arch), *_python(site), *_rust(core), *_third_party(core)]
     found.append(_pyinstaller(tools.work / "pyinstaller"))
@@ -61,7 +70,9 @@ def lay_licences(wanted: list[Component], folder: Path) -> None:
     folder.mkdir()
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
     for component in wanted:
-        target = folder / f"{component.name}-{component.version.replace('/', '_').replace(':', '_')}"
+        target = (
+            folder / f"{component.name}-{component.version.replace('/', '_').replace(':', '_')}"
+        )
         target.mkdir()
         for text in component.texts:
             if text.is_dir():
@@ -81,18 +92,30 @@ def _debian(bundle: Path, site: Path, tools: ToolRoot, arch: Arch) -> Iterator[C
         if path.is_dir() or path.is_symlink() or ".so" not in path.name or path.name in ours:
             continue
         if path.name not in owners:
-            raise BuildError(f"{path.relative_to(bundle)}: no package of the Debian tree and no wheel holds such a file")
+            where = path.relative_to(bundle)
+            raise BuildError(
+                f"{where}: neither a package of the Debian tree nor a wheel holds such a file"
+            )
         taken.add(owners[path.name])
     versions = _versions(tools.root)
     for package in sorted({"libpython3.13" if name in PYTHON_PACKAGES else name for name in taken}):
         if package not in DEBIAN_LICENCES:
-            raise BuildError(f"{package} is in the bundle now: state its licence in {Path(__file__).name}")
+            raise BuildError(
+                f"{package} is in the bundle now: state its licence in {Path(__file__).name}"
+            )
         version, source = versions[package]
         text = tools.root / "usr/share/doc" / package / "copyright"
         purl = f"pkg:deb/debian/{package}@{_quoted(version)}?arch={arch.debian}&distro=debian-13"
         if source != package:
             purl += f"&upstream={_quoted(source)}"
-        yield Component(package, version, "library", DEBIAN_LICENCES[package], purl, (_within(tools.root, text),))
+        yield Component(
+            package,
+            version,
+            "library",
+            DEBIAN_LICENCES[package],
+            purl,
+            (_within(tools.root, text),),
+        )
 
 
 def _within(root: Path, path: Path) -> Path:
@@ -136,30 +159,51 @@ def _python(site: Path) -> Iterator[Component]:
 
 def _pyinstaller(site: Path) -> Component:
     """Its loader is the program, and some of its modules are in there."""
-    return _distribution(next(site.glob("pyinstaller-*.dist-info")), "GPL-2.0-or-later WITH Bootloader-exception")
+    return _distribution(
+        next(site.glob("pyinstaller-*.dist-info")), "GPL-2.0-or-later WITH Bootloader-exception"
+    )
 
 
 def _distribution(folder: Path, licence: str = "") -> Component:
     fields = HeaderParser().parsestr((folder / "METADATA").read_text())
     name, version = fields["Name"].lower().replace("_", "-"), fields["Version"]
-    texts = [path for path in folder.rglob("*") if path.is_file() and path.name.upper().startswith(("LICEN", "COPYING", "NOTICE", "AUTHORS"))]
-    stated = licence or fields["License-Expression"] or fields["License"] or _classified(fields.get_all("Classifier") or [])
-    return Component(name, version, "library", stated, f"pkg:pypi/{name}@{version}", tuple(sorted(texts)))
+    texts = sorted(
+        path for path in folder.rglob("*") if path.name.upper().startswith(TEXTS) and path.is_file()
+    )
+    stated = licence or fields["License-Expression"] or fields["License"] or _classified(fields)
+    return Component(name, version, "library", stated, f"pkg:pypi/{name}@{version}", tuple(texts))
 
 
-def _classified(classifiers: list[str]) -> str:
-    licences = [line.rsplit(" :: ", 1)[-1] for line in classifiers if line.startswith("License ::")]
-    return " AND ".join(licences)
+def _classified(fields: Message) -> str:
+    classifiers = fields.get_all("Classifier") or []
+    return " AND ".join(
+        line.rsplit(" :: ", 1)[-1] for line in classifiers if line.startswith("License ::")
+    )
 
 
 def _rust(core: Core) -> Iterator[Component]:
     for crate in core.crates():
         text = core.licences() / f"{crate.name}-{crate.version}"
         purl = f"pkg:cargo/{crate.name}@{crate.version}"
-        yield Component(crate.name, crate.version, "library", _modern(crate.licence), purl, (text,), crate.sha256)
+        yield Component(
+            crate.name,
+            crate.version,
+            "library",
+            _modern(crate.licence),
+            purl,
+            (text,),
+            crate.sha256,
+        )
     version = core.rust
     text = core.licences() / "rust-std"
-    yield Component("rust-std", version, "library", "MIT OR Apache-2.0", f"pkg:generic/rust-std@{version}", (text,))
+    yield Component(
+        "rust-std",
+        version,
+        "library",
+        "MIT OR Apache-2.0",
+        f"pkg:generic/rust-std@{version}",
+        (text,),
+    )
 
 
 def _modern(licence: str) -> str:
@@ -181,4 +225,12 @@ def _third_party(core: Core) -> Iterator[Component]:
     )
     for name, purl, kind, text in rows:
         entry = pinned[name]
-        yield Component(name, entry.version, kind, entry.licence, purl.format(entry.version), (text,), entry.sha256)
+        yield Component(
+            name,
+            entry.version,
+            kind,
+            entry.licence,
+            purl.format(entry.version),
+            (text,),
+            entry.sha256,
+        )

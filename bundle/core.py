@@ -19,13 +19,21 @@ from image.debian import lock
 from image.run import BuildError, run
 from image.toolroot import ToolRoot
 from tools import fetch, system
-from tools.cache import ROOT, cache_dir, locked, say
+from tools.cache import ROOT, locked, say
 
 SOURCES = (
     "Cargo.toml", "Cargo.lock", "third_party.toml", "core", "requirements/build.txt",
     "tools/__init__.py", "tools/apt.py", "tools/cache.py", "tools/fetch.py", "tools/pjsip.py",
 )  # fmt: skip
-NOT_SOURCES = {"target", "tests", "examples", "reference", "__pycache__", ".mypy_cache", ".ruff_cache"}
+NOT_SOURCES = {
+    "target",
+    "tests",
+    "examples",
+    "reference",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+}
 
 THIRD_PARTY = ("pjproject", "libsrtp2", "silero_vad")
 JOBS = "2"
@@ -106,7 +114,11 @@ def _compile(arch: Arch, base: Path, result: Path) -> None:
     work = base / "compile"
     tools = trees.compiling(work)
     mirror({path.relative_to(ROOT): path for path in _sources()}, work / "src")
-    third = {Path(pinned.file): fetch.fetch(name) for name, pinned in fetch.load().items() if name in THIRD_PARTY}
+    third = {
+        Path(pinned.file): fetch.fetch(name)
+        for name, pinned in fetch.load().items()
+        if name in THIRD_PARTY
+    }
     mirror(third, work / "sources")
     _vendor(work)
     _maturin(work)
@@ -121,10 +133,27 @@ def _compile(arch: Arch, base: Path, result: Path) -> None:
     say(f"{arch.name}: the core (release)")
     wheels = work / "wheels" / arch.name
     shutil.rmtree(wheels, ignore_errors=True)
-    command = ["/work/maturin/bin/maturin", "build", "--release", "--locked", "--offline", "--target", triple]
-    command += ["--auditwheel", "skip", "--compatibility", "linux", "--manifest-path", "core/python/Cargo.toml"]
+    command = [
+        "/work/maturin/bin/maturin",
+        "build",
+        "--release",
+        "--locked",
+        "--offline",
+        "--target",
+        triple,
+    ]
+    command += [
+        "--auditwheel",
+        "skip",
+        "--compatibility",
+        "linux",
+        "--manifest-path",
+        "core/python/Cargo.toml",
+    ]
     _inside(tools, [*command, "--out", f"/work/wheels/{arch.name}"], environment)
-    linked = crates.linked(lambda words: _inside(tools, words, environment), triple, work / "vendor")
+    linked = crates.linked(
+        lambda words: _inside(tools, words, environment), triple, work / "vendor"
+    )
     _unpack(next(wheels.glob("*.whl")), wheels / "site")
     _strip(tools, arch, wheels)
     part = result.with_suffix(".part")
@@ -134,7 +163,9 @@ def _compile(arch: Arch, base: Path, result: Path) -> None:
     crates.licences(linked, work / "vendor", part / "licenses")
     _third_party_licences(tools, third, part / "licenses")
     rust = _inside(tools, ["rustc", "--version"], environment).split()[1]
-    (part / FACTS).write_text(json.dumps({"rust": rust, "crates": [asdict(crate) for crate in linked]}, indent=1))
+    (part / FACTS).write_text(
+        json.dumps({"rust": rust, "crates": [asdict(crate) for crate in linked]}, indent=1)
+    )
     shutil.rmtree(result, ignore_errors=True)
     part.rename(result)
 
@@ -147,7 +178,6 @@ def _environment(arch: Arch, triple: str) -> dict[str, str]:
         "CARGO_NET_OFFLINE": "true",
         "XDG_CACHE_HOME": "/work/cache",
         "VOICE_EDGE_SOURCES": "/work/sources",
-        "TMPDIR": "/tmp",
     }
     if arch is not trees.BUILDER:
         gcc = f"{arch.name}-linux-gnu-gcc"
@@ -173,9 +203,16 @@ def _vendor(work: Path) -> None:
     cargo = shutil.which("cargo", path=path)
     if cargo is None:
         raise BuildError("no cargo on the PATH: `./justw bundle` installs one")
+    command = [
+        cargo,
+        "vendor",
+        "--quiet",
+        "--locked",
+        "--versioned-dirs",
+        "--respect-source-config",
+    ]
     # From the copy: what others write in the checkout meanwhile does not get in between.
-    command = [cargo, "vendor", "--quiet", "--locked", "--versioned-dirs", "--respect-source-config", str(work / "vendor")]
-    run(command, cwd=work / "src", env={**os.environ, "PATH": path})
+    run([*command, str(work / "vendor")], cwd=work / "src", env={**os.environ, "PATH": path})
     settings = work / "cargo" / "config.toml"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(
@@ -193,7 +230,15 @@ def _third_party_licences(tools: ToolRoot, third: dict[Path, Path], into: Path) 
         archive = next(path for path in third.values() if path.name.startswith(name))
         folder = into / name
         folder.mkdir(parents=True)
-        text = run(["tar", "--extract", "--to-stdout", "--file", archive, "--wildcards", f"*/{member}", "--no-wildcards-match-slash"])
+        command: list[str | Path] = [
+            "tar",
+            "--extract",
+            "--to-stdout",
+            "--file",
+            archive,
+            "--no-wildcards-match-slash",
+        ]
+        text = run([*command, "--wildcards", f"*/{member}"])
         (folder / member).write_text(text)
     rust = into / "rust-std"
     rust.mkdir()

@@ -28,8 +28,21 @@ class Crate:
 
 def linked(cargo: Callable[[list[str]], str], triple: str, vendor: Path) -> list[Crate]:
     """The crates that end up in the library: no build scripts' helpers, no macros, nothing of another platform."""
-    command = ["cargo", "tree", "--locked", "--offline", "--package", OURS, "--target", triple, "--prefix", "none"]
-    printed = cargo([*command, "--edges", "normal,no-proc-macro", "--format", "{p}\t{l}", "--no-dedupe"])
+    command = [
+        "cargo",
+        "tree",
+        "--locked",
+        "--offline",
+        "--package",
+        OURS,
+        "--target",
+        triple,
+        "--prefix",
+        "none",
+    ]
+    printed = cargo(
+        [*command, "--edges", "normal,no-proc-macro", "--format", "{p}\t{l}", "--no-dedupe"]
+    )
     checksums = {
         (package["name"], package["version"]): package["checksum"]
         for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
@@ -52,10 +65,15 @@ def licences(wanted: list[Crate], vendor: Path, into: Path) -> None:
     """Copy each crate's licence texts to ``into``/NAME-VERSION/."""
     for crate in wanted:
         source = vendor / f"{crate.name}-{crate.version}"
-        texts = [path for path in source.iterdir() if path.is_file() and path.name.upper().startswith(TEXTS)]
+        texts = [
+            path
+            for path in source.iterdir()
+            if path.is_file() and path.name.upper().startswith(TEXTS)
+        ]
         folder = into / f"{crate.name}-{crate.version}"
         folder.mkdir(parents=True)
         for text in texts:
             shutil.copyfile(text, folder / text.name)
         if not texts:
-            (folder / "LICENSE").write_text(f"{crate.name} {crate.version} carries no licence text; it states: {crate.licence}\n")
+            stated = f"{crate.name} {crate.version} carries no licence text; it states: {crate.licence}\n"
+            (folder / "LICENSE").write_text(stated)

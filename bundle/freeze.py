@@ -26,7 +26,9 @@ def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, Too
     python.install("bundle", arch, work / "pyinstaller")
     for name in ("app", "site", "dist", "build", "config"):
         shutil.rmtree(work / name, ignore_errors=True)
-    shutil.copytree(work / "site-app", work / "site", ignore=shutil.ignore_patterns("bin", ".requirements"))
+    shutil.copytree(
+        work / "site-app", work / "site", ignore=shutil.ignore_patterns("bin", ".requirements")
+    )
     shutil.copytree(core.site, work / "site", dirs_exist_ok=True)
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
     shutil.copytree(ROOT / "app" / "voice_edge", work / "app" / "voice_edge", ignore=ignore)
@@ -34,6 +36,9 @@ def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, Too
         shutil.rmtree(work / "app" / "voice_edge" / name)
     (work / "entry.py").write_text(ENTRY)
     shutil.copyfile(Path(__file__).with_name("agent.spec"), work / "agent.spec")
+    # Some wheels carry more debug information than code.
+    strip = "find site -name '*.so' -exec strip --strip-debug {} +"
+    tools.run(["sh", "-c", strip], env=trees.environment(arch))
     _age(work, epoch)
     environment = {
         "PYTHONPATH": "/work/pyinstaller:/work/site:/work/app",
@@ -45,7 +50,16 @@ def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, Too
         **trees.environment(arch),
     }
     say(f"{arch.name}: freezing")
-    command = ["python3", "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN", "--distpath", "/work/dist"]
+    command = [
+        "python3",
+        "-m",
+        "PyInstaller",
+        "--noconfirm",
+        "--log-level",
+        "WARN",
+        "--distpath",
+        "/work/dist",
+    ]
     tools.run([*command, "--workpath", "/work/build", "agent.spec"], env=environment)
     return work / "dist" / "voice-edge", tools
 

@@ -19,7 +19,8 @@ PYTHON = "3.13"
 def install(name: str, arch: Arch, folder: Path, *, leave_out: tuple[str, ...] = ()) -> None:
     """Put the packages of requirements/``name``.txt for ``arch`` into ``folder``; nothing to do when they are there."""
     requirements = REQUIREMENTS / f"{name}.txt"
-    wanted = hashlib.sha256(requirements.read_bytes() + repr((arch.name, GLIBC, PYTHON, leave_out)).encode()).hexdigest()
+    facts = repr((arch.name, GLIBC, PYTHON, leave_out))
+    wanted = hashlib.sha256(requirements.read_bytes() + facts.encode()).hexdigest()
     mark = folder / ".requirements"
     if mark.exists() and mark.read_text() == wanted:
         return
@@ -27,9 +28,17 @@ def install(name: str, arch: Arch, folder: Path, *, leave_out: tuple[str, ...] =
     folder.mkdir(parents=True)
     chosen = folder / "requirements.txt"
     chosen.write_text(_without(requirements.read_text(), leave_out))
-    command = [uv(), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--target", folder]
-    command += ["--python-version", PYTHON, "--python-platform", f"{arch.name}-{GLIBC}", "--link-mode", "copy"]
-    run([*command, "-r", chosen], env=uv_environment())
+    command: list[str | Path] = [uv(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--only-binary", ":all:", "--target", folder, "-r", chosen]
+    command += [
+        "--python-version",
+        PYTHON,
+        "--python-platform",
+        f"{arch.name}-{GLIBC}",
+        "--link-mode",
+        "copy",
+    ]
+    run(command, env=uv_environment())
     chosen.unlink()
     mark.write_text(wanted)
 

@@ -26,7 +26,9 @@ def document(components: list[Component], *, version: str, arch: str, epoch: int
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "timestamp": datetime.datetime.fromtimestamp(epoch, datetime.UTC).isoformat().replace("+00:00", "Z"),
+            "timestamp": datetime.datetime.fromtimestamp(epoch, datetime.UTC)
+            .isoformat()
+            .replace("+00:00", "Z"),
             "component": {
                 "type": "application",
                 "bom-ref": root,
@@ -61,6 +63,8 @@ def _entry(component: Component) -> dict[str, Any]:
 
 def _licence(text: str) -> dict[str, Any]:
     """An SPDX expression where the component states one, else its own words."""
-    if _EXPRESSION.fullmatch(text) and (" " in text or "-" in text or text in ("MIT", "Zlib", "0BSD", "Unlicense")):
+    if _EXPRESSION.fullmatch(text) and (
+        " " in text or "-" in text or text in ("MIT", "Zlib", "0BSD", "Unlicense")
+    ):
         return {"expression": text}
     return {"license": {"name": text or "see the licence text"}}

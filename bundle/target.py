@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The least that a bundle runs on: a root folder with the C library and zlib of Debian 13 and nothing else: no Python, no shell."""
+"""The least that a bundle runs on: the C library and zlib of Debian 13. No Python is there, nor a shell."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ _ENTER = """
 set -eu
 root=$1 bundle=$2 shared=$3
 shift 3
-mkdir -p "$root/usr/lib/voice-edge" "$root$shared"
+mkdir -p "$root/usr/lib/voice-edge"
 mount --bind -o ro "$bundle" "$root/usr/lib/voice-edge"
-[ "$shared" = / ] || mount --bind "$shared" "$root$shared"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o noexec tmpfs "$root/tmp"
+if [ -n "$shared" ]; then
+    mkdir -p "$root$shared"
+    mount --bind "$shared" "$root$shared"
+fi
 exec chroot "$root" "$@"
 """
 
@@ -37,7 +40,7 @@ class Target:
     def __init__(self, arch: Arch, bundle: Path, root: Path) -> None:
         if not arch.native:
             trees.emulate(arch)
-        self._arch, self._bundle, self._root = arch, bundle, root
+        self.arch, self.bundle, self._root = arch, bundle, root
         root.mkdir(parents=True)
         wanted = [package for package in lock.read("rootfs", arch) if package.name in PACKAGES]
         for name in ("bin", "sbin", "lib", "lib64"):
@@ -47,18 +50,28 @@ class Target:
             (root / name).mkdir()
         for deb in fetch(wanted):
             # As an archive: dpkg-deb would put a folder in place of the links above.
-            data = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True).stdout
-            run(["tar", "--extract", "--keep-directory-symlink", "--directory", root], stdin=data)
+            archive = subprocess.run(
+                ["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True
+            )
+            run(
+                ["tar", "--extract", "--keep-directory-symlink", "--directory", root],
+                stdin=archive.stdout,
+            )
 
     def command(self, arguments: Sequence[str], *, shared: Path | None = None) -> list[str]:
-        """The command that runs the bundle's program; ``shared`` is a folder of the host, seen there under the same path.
+        """The command that runs the bundle's program.
 
-        Network and process ids are the host's; mounts end with the program.
+        ``shared`` is a folder of the host that is there under the same path. Network and process
+        ids are the host's; mounts end with the program.
         """
         words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "enter"]
-        words += [str(self._root), str(self._bundle), str(shared or "/")]
+        words += [str(self._root), str(self.bundle), str(shared or "")]
         return [*words, PROGRAM, *arguments]
 
     def environment(self) -> dict[str, str]:
         """The program's environment: nothing of the host's."""
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", **trees.environment(self._arch)}
+        return {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            **trees.environment(self.arch),
+        }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from tools.cache import cache_dir, locked, say
 
 BUILDER = ARCHES["x86_64"]
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+KEPT_S = 7 * 24 * 3600
 QEMU_CPU = "cortex-a57"
 """QEMU's default CPU emulates pointer authentication, which costs most of the time."""
 
@@ -47,7 +50,13 @@ def freezing(arch: Arch, work: Path) -> ToolRoot:
     def make(root: Path) -> None:
         tree.make(lock.read("freeze", arch), arch, root, epoch=EPOCH)
 
-    return _tree(f"Python to freeze, {arch.name}", f"freeze-{arch.name}", [lock.lock_file("freeze", arch)], make, work)
+    return _tree(
+        f"Python to freeze, {arch.name}",
+        f"freeze-{arch.name}",
+        [lock.lock_file("freeze", arch)],
+        make,
+        work,
+    )
 
 
 def environment(arch: Arch) -> dict[str, str]:
@@ -66,20 +75,36 @@ def emulate(arch: Arch) -> None:
             run(["mount", "-t", "binfmt_misc", "binfmt_misc", entry.parent])
         run(["update-binfmts", "--enable", arch.qemu_user])
     except BuildError as error:
-        raise BuildError(f"programs of {arch.name} cannot be run here: {error}\n{remedy}") from error
+        raise BuildError(
+            f"programs of {arch.name} cannot be run here: {error}\n{remedy}"
+        ) from error
     if not entry.exists():
         raise BuildError(f"programs of {arch.name} cannot be run here: no {entry}; {remedy}")
 
 
-def _tree(what: str, name: str, locks: list[Path], make: Callable[[Path], None], work: Path) -> ToolRoot:
+def _tree(
+    what: str, name: str, locks: list[Path], make: Callable[[Path], None], work: Path
+) -> ToolRoot:
     if os.geteuid() != 0:
         raise BuildError("building a bundle needs root (it enters Debian trees): run it with sudo")
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in locks) + Path(tree.__file__).read_bytes())
+    digest = hashlib.sha256(
+        b"".join(path.read_bytes() for path in locks) + Path(tree.__file__).read_bytes()
+    )
     root = cache_dir() / "bundle" / f"{name}-{digest.hexdigest()[:16]}"
     with locked(root.with_suffix(".lock"), what):
         if not (root / "work").is_dir():
             say(f"{what}: making their tree")
+            _forget_old(root)
             make(root)
             (root / "work").mkdir()
+        os.utime(root)
     work.mkdir(parents=True, exist_ok=True)
     return ToolRoot(root, work)
+
+
+def _forget_old(root: Path) -> None:
+    """Remove trees of this name and another lock that nothing entered for long: each takes up to 1.5 GB."""
+    name = root.name.rpartition("-")[0]
+    for other in root.parent.glob(f"{name}-" + "[0-9a-f]" * 16):
+        if other != root and other.is_dir() and time.time() - other.stat().st_mtime > KEPT_S:
+            shutil.rmtree(other)

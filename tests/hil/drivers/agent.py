@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..peers.models import RATE
@@ -42,29 +43,45 @@ level = "debug"
 """
 
 
-class LocalAgent:
-    """Answers calls with the model servers at `url`."""
+def installed(arguments: list[str]) -> list[str]:
+    """The agent of this checkout's environment."""
+    return [sys.executable, "-m", "voice_edge", *arguments]
 
-    def __init__(self, directory: Path, url: str, *, max_calls: int = 20) -> None:
+
+class LocalAgent:
+    """Answers calls with the model servers at `url`, whose voice has `rate`.
+
+    `command` makes the command line of the agent from its arguments, `env` is its environment.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        url: str,
+        *,
+        max_calls: int = 20,
+        rate: int = RATE,
+        command: Callable[[list[str]], list[str]] = installed,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         low = free_block(2 * max_calls + 10)
         self.media_ports = range(low, low + 2 * max_calls + 10)
         self.recordings = directory / "recordings"
         self.recordings.mkdir(parents=True)
-        config, self._ready = directory / "agent.toml", directory / "agent.ready"
-        config.write_text(
+        self.config, self._ready = directory / "agent.toml", directory / "agent.ready"
+        self.config.write_text(
             _CONFIG.format(
                 low=low,
                 high=self.media_ports[-1],
                 max_calls=max_calls,
                 recordings=self.recordings,
                 url=url,
-                rate=RATE,
+                rate=rate,
             ),
             encoding="utf-8",
         )
-        args = [sys.executable, "-m", "voice_edge", "run", "--config", str(config)]
-        args += ["--ready-file", str(self._ready)]
-        self.process = Process("agent", args, directory, env=python_environment())
+        args = command(["run", "--config", str(self.config), "--ready-file", str(self._ready)])
+        self.process = Process("agent", args, directory, env=env or python_environment())
 
     def wait_ready(self, timeout_s: float = 20.0) -> Address:
         """SIP address, once calls are answered."""
