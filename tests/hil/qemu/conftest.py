@@ -24,6 +24,14 @@ if TYPE_CHECKING:  # labgrid is there only where these tests run
     from hil.qemu.strategy import ApplianceStrategy
 
 _MODELS_READY_S = 120.0
+ACCOUNT = (
+    "voice-edge status",
+    "systemd-analyze time",
+    "systemd-analyze blame --no-pager",
+    "systemd-analyze critical-chain --no-pager",
+    "journalctl --no-pager --output=short-monotonic",
+)
+"""Asked of the box at the end, for whoever wants to know why."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -98,11 +106,16 @@ def answer_file(telephone: TelephoneBox, models: tuple[str, str], ssh_key: Path)
 
 
 @pytest.fixture(scope="session")
-def appliance(strategy: ApplianceStrategy, answer_file: str) -> Iterator[ApplianceStrategy]:
-    """The box, in whatever state; off when all is done."""
+def appliance(
+    strategy: ApplianceStrategy, answer_file: str, ssh_key: Path
+) -> Iterator[ApplianceStrategy]:
+    """The box, in whatever state; off when all is done, its journal beside the key of this place."""
     strategy.answers = answer_file
     yield strategy
     if strategy.broken is None:
+        if strategy.provisioned:
+            account = [f"$ {what}\n{strategy.guest.say(what, 120)}\n" for what in ACCOUNT]
+            (ssh_key.parent / "journal.log").write_text("\n".join(account), encoding="utf-8")
         strategy.transition("off")
 
 

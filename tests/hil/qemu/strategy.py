@@ -70,9 +70,14 @@ class ApplianceStrategy(Strategy):
     @property
     def guest(self) -> Guest:
         """Commands on the box. Raises StrategyError before it is provisioned."""
-        if self.status.value < Status.provisioned.value:
+        if not self.provisioned:
             raise StrategyError(f"the box is {self.status.name}: no commands yet")
         return Guest(self.ssh, self.box.patience)
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether it takes commands now."""
+        return self.status.value >= Status.provisioned.value
 
     @never_retry
     def transition(self, status: Status | str) -> None:
