@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from hil.conftest import CALLER_NOTES, CORE_NOTES
 from hil.load import write_tone
 from hil.peers import audio
 from hil.peers.impair import Impairment, Proxy
-from hil.peers.process import eventually
+from hil.peers.process import Process, eventually
 from hil.peers.rtp import RtpEnd
 from hil.peers.sipp import Sipp
+from hil.peers.wreckage import Watch, broken_recordings
 
 
 def test_what_sipp_streams_is_what_another_sipp_echoes(tmp_path: Path) -> None:
@@ -73,3 +76,41 @@ def test_a_hole_in_the_melody_is_seen() -> None:
     assert audio.in_order(audio.heard(melody, CALLER_NOTES), CALLER_NOTES)
     without_a_note = melody[:4000] + melody[8000:]
     assert not audio.in_order(audio.heard(without_a_note, CALLER_NOTES), CALLER_NOTES)
+
+
+def test_an_orphan_and_its_port_are_found(tmp_path: Path) -> None:
+    """A parent that is killed while its child holds a UDP port: what Ctrl-C must never leave."""
+    child = (
+        "import socket, time; s = socket.socket(type=2); s.bind(('127.0.0.1', 0)); time.sleep(60)"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    process = Process("parent", [sys.executable, "-c", parent], tmp_path)
+    watch = Watch(process.pid)
+
+    def port_seen() -> bool:
+        watch.look()
+        return bool(watch.ports)
+
+    try:
+        eventually("a child with a port", port_seen, 5)
+        process.stop(1, first=signal.SIGKILL)
+        left = watch.left()
+    finally:
+        process.signal_group(signal.SIGKILL)  # the child is of its group
+    assert len(left) == 2, left
+    assert left[0].startswith("process "), left
+    assert left[1].startswith("UDP port "), left
+    eventually("all gone in the end", lambda: not watch.left(), 2)
+
+
+def test_a_recording_whose_header_lies_is_found(tmp_path: Path) -> None:
+    whole = audio.write_wav(tmp_path / "whole.wav", audio.tone(440, 0.5))
+    assert not broken_recordings(tmp_path)
+    (tmp_path / "cut.wav").write_bytes(whole.read_bytes()[:-100])
+    (tmp_path / "longer.wav").write_bytes(whole.read_bytes() + b"\0" * 100)
+    (tmp_path / "header.wav").write_bytes(whole.read_bytes()[:20])
+    (tmp_path / "half.wav.part").write_bytes(b"")
+    found = " ".join(broken_recordings(tmp_path))
+    for name in ("cut", "longer", "header", "half"):
+        assert name in found, found
+    assert "whole" not in found
