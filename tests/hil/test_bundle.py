@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from bundle.target import Target
-from hil.drivers.agent import LocalAgent
+from hil.drivers.agent import STANDINS, LocalAgent
 from hil.peers.process import Process, eventually
 from image.arch import ARCHES
 from tools.paths import OUT
@@ -33,7 +33,6 @@ from voice_edge.loopcall.caller import Caller
 
 pytestmark = pytest.mark.slow
 
-VOICE_RATE = 22_050
 STARTS = 5
 START_UP_S = 3.0
 """Longest start-up on this machine's own architecture; it is about 0.2 s where nothing else runs."""
@@ -63,7 +62,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process = Process("standins", arguments, place)
     try:
         eventually("the stand-ins to be ready", port.exists, 120)
-        yield f"http://127.0.0.1:{int(port.read_text())}/v1"
+        yield f"http://127.0.0.1:{int(port.read_text())}"
     finally:
         process.stop(10)
 
@@ -97,7 +96,7 @@ def test_check_and_a_call(target: Target, models: str, tmp_path: Path) -> None:
     def command(arguments: list[str]) -> list[str]:
         return target.command(arguments, shared=tmp_path)
 
-    agent = LocalAgent(tmp_path, models, rate=VOICE_RATE, command=command, env=target.environment())
+    agent = LocalAgent(tmp_path, models, names=STANDINS, command=command, env=target.environment())
     try:
         sip = agent.wait_ready(60)
         # While it runs, its ports are of no account: any free one is wanted.

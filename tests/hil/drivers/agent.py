@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..peers.models import RATE
@@ -29,18 +30,33 @@ idle_s = 60.0
 max_call_s = 300.0
 [llm]
 url = "{url}"
-model = "any"
+model = "{names.llm}"
 [tts]
 url = "{url}"
-model = "any"
-voice = "any"
-rate = {rate}
+model = "{names.tts}"
+voice = "{names.voice}"
+rate = {names.rate}
 [stt]
 url = "{url}"
-model = "any"
+model = "{names.stt}"
 [log]
 level = "debug"
 """
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the model servers call their models, and the rate of their voice in Hz."""
+
+    llm: str = "any"
+    tts: str = "any"
+    stt: str = "any"
+    voice: str = "any"
+    rate: int = RATE
+
+
+ANY = Names()
+STANDINS = Names("scripted", "joe-us-piper", "whisper-tiny.en", "joe", 22_050)
 
 
 def installed(arguments: list[str]) -> list[str]:
@@ -49,7 +65,7 @@ def installed(arguments: list[str]) -> list[str]:
 
 
 class LocalAgent:
-    """Answers calls with the model servers at `url`, whose voice has `rate`.
+    """Answers calls with the model servers at `url`, which have models of these `names`.
 
     `command` makes the command line of the agent from its arguments, `env` is its environment.
     """
@@ -60,7 +76,7 @@ class LocalAgent:
         url: str,
         *,
         max_calls: int = 20,
-        rate: int = RATE,
+        names: Names = ANY,
         command: Callable[[list[str]], list[str]] = installed,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -76,7 +92,7 @@ class LocalAgent:
                 max_calls=max_calls,
                 recordings=self.recordings,
                 url=url,
-                rate=rate,
+                names=names,
             ),
             encoding="utf-8",
         )
