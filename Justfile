@@ -56,6 +56,11 @@ bundle arch: _venv
 bundle-repro arch: _venv
     @{{ python }} -m tools.system bundle && {{ python }} -m bundle repro "$1"
 
+# Show, without building, that PROVIDER (buildroot) would make the same image; BUILDROOT_DIR names its checkout
+[group('image')]
+image-verify provider: (_ready "image-verify")
+    @{{ python }} -m image verify "$1"
+
 # Refresh the pins and hashes of Python packages from requirements/*.in (--upgrade: newest of all)
 [group('upkeep')]
 lock *options: _venv

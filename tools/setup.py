@@ -28,6 +28,7 @@ SETS = {
     "test": (*RUNTIME, "dev"),
     "hil": (*RUNTIME, "dev", "hil"),
     "check": (*RUNTIME, "dev"),
+    "image-verify": (*RUNTIME, "dev"),
     "fix": (*RUNTIME, "dev"),
 }
 CORE_SOURCES = ("Cargo.toml", "Cargo.lock", "third_party.toml", "tools/pjsip.py", "core")
@@ -71,7 +72,7 @@ def ensure(recipe: str) -> None:
     with exclusive("setup"):
         remembered = _read_memory()
         _sync_packages(SETS[recipe], remembered)
-        if recipe == "fix":
+        if recipe in ("fix", "image-verify"):
             return
         _install_core(remembered)
         _install_local(remembered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,6 +114,7 @@ def environment(downloads: Path) -> dict[str, str]:
     return {
         **kept,
         "BR2_DL_DIR": str(downloads),
+        "VOICE_EDGE_PYTHON": sys.executable,
         "PYTHONDONTWRITEBYTECODE": "1",
         "LC_ALL": "C.UTF-8",
     }

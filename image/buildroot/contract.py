@@ -6,33 +6,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from image import system
 from image.arch import ARCHES, Arch
-from image.buildroot import board, needs, provides
+from image.buildroot import board, needs
+from image.buildroot.checking import Check, NotHere, Subject
 from image.buildroot.checkout import EXTERNAL
 from image.disk import layout
+from image.release import version
 from image.run import BuildError, run
 from tools.cache import ROOT
 
-if TYPE_CHECKING:
-    from image.buildroot.verify import Verification
-
-Check = tuple[str, Callable[[], str], str]
 PATH_VARIABLE = "$(BR2_EXTERNAL_VOICE_EDGE_PATH)"
 EPOCH = 1_700_000_000
 MADE_UP = b"a stand-in for the frozen agent\n"
 
 
-class NotHere(Exception):
-    """What a check compares with has not been built on this machine; the text says what would."""
-
-
-def checks(one: Verification) -> Iterator[Check]:
+def checks(one: Subject) -> Iterator[Check]:
     """Checks of the contract, each with its remedy."""
     yield (
         "overlay",
@@ -54,29 +48,9 @@ def checks(one: Verification) -> Iterator[Check]:
         debian_build,
         "build again with `just image debian ARCH`; then look at what differs in image/buildroot/board.py",
     )
-    yield (
-        "programs",
-        lambda: programs(one),
-        "select what brings it in fragments/common.config, state it in provides.py",
-    )
-    yield (
-        "units",
-        lambda: units(one),
-        "state in provides.py which symbol brings the unit, or write it to board/root/",
-    )
-    yield (
-        "directives",
-        lambda: directives(one),
-        "state in provides.py what the directive needs, and select that",
-    )
-    yield (
-        "C library of the bundle",
-        lambda: c_library(one),
-        "freeze on a system whose glibc is not younger (bundle/)",
-    )
 
 
-def overlay(one: Verification) -> str:
+def overlay(one: Subject) -> str:
     """The configuration names the shared overlay and our two hooks, and Buildroot would take the overlay."""
     wanted = {
         "BR2_ROOTFS_OVERLAY": system.OVERLAY,
@@ -99,10 +73,11 @@ def overlay(one: Verification) -> str:
     for path in needs.overlays():
         run(["sh", one.tree / "support/scripts/check-merged-usr.sh", path])
     count = sum(path.is_file() or path.is_symlink() for path in system.OVERLAY.rglob("*"))
-    return f"both use {system.OVERLAY.name}/ ({count} files), which suits a merged /usr, and our hooks; no users of its own"
+    name = system.OVERLAY.name
+    return f"both use {name}/ ({count} files), which suits a merged /usr, and our hooks; no users of their own"
 
 
-def finish(one: Verification) -> str:
+def finish(one: Subject) -> str:
     """The post-build hook makes of Buildroot's skeleton what the shared finish makes of it, twice run as well."""
     with tempfile.TemporaryDirectory(prefix="voice-edge-finish-") as scratch:
         folder = Path(scratch)
@@ -117,7 +92,7 @@ def finish(one: Verification) -> str:
         for _ in range(2):
             board.post_build(trees[0], images, "x86_64", epoch=EPOCH)
         system.lay_over(trees[1], board.OWN)
-        release = system.Release(board.version(), "x86_64", "buildroot")
+        release = system.Release(version(), "x86_64", "buildroot")
         system.finish(trees[1], images / board.BUNDLE, release, epoch=EPOCH)
         differing = [
             name for name in _paths(trees[1]) if not _same(trees[0] / name, trees[1] / name)
@@ -133,7 +108,8 @@ def finish(one: Verification) -> str:
             raise BuildError(f"etc/passwd has {entries or 'no user voice-edge'}")
         if not (images / board.HANDED_OVER / "usr/lib/grub/modules").is_dir():
             raise BuildError("GRUB's modules are not handed over to the disk step")
-    return f"post-build leaves {len(_paths_of_overlay())} overlay files, the bundle and user voice-edge as image/system.py does"
+    count = len(_paths_of_overlay())
+    return f"post-build leaves {count} overlay files, the bundle and the user as image/system.py does, run twice too"
 
 
 def slots() -> str:
@@ -172,13 +148,27 @@ def debian_build() -> str:
     for arch in ARCHES.values():
         work = ROOT / "out/build" / f"image-{arch.name}"
         if (work / "disk.img").is_file() and (work / "root/usr/lib/voice-edge-release").is_file():
+            _not_older(arch, work / "disk.img")
             _compare(arch, work)
             compared.append(arch.name)
     if not compared:
         raise NotHere(
             "no image of the Debian provider in out/build; `just image debian x86_64` makes one"
         )
-    return f"{', '.join(compared)}: every overlay file, user and partition name of the built disk is what Buildroot would use"
+    what = "overlay, user and partitions of the built disk are what Buildroot would use"
+    return f"{', '.join(compared)}: {what}"
+
+
+def _not_older(arch: Arch, disk: Path) -> None:
+    newest = max(
+        (path for path in system.OVERLAY.rglob("*") if path.is_file()),
+        key=lambda path: path.stat().st_mtime,
+    )
+    if newest.stat().st_mtime > disk.stat().st_mtime:
+        name = newest.relative_to(system.OVERLAY.parent)
+        raise NotHere(
+            f"the {arch.name} image here is older than {name}; `just image debian {arch.name}` makes it anew"
+        )
 
 
 def _compare(arch: Arch, work: Path) -> None:
@@ -205,131 +195,8 @@ def partition_names(disk: Path) -> list[str]:
     with disk.open("rb") as file:
         file.seek(1024)
         table = file.read(128 * 128)
-    entries = [table[at : at + 128] for at in range(0, len(table), 128)]
+    entries = [entry for (entry,) in struct.iter_unpack("128s", table)]
     return [entry[56:].decode("utf-16-le").rstrip("\0") for entry in entries if any(entry[:16])]
-
-
-def programs(one: Verification) -> str:
-    """Every program that a unit, script or command starts is in a selected package."""
-    called = {name: path for path, name in (*needs.script_programs(), *needs.agent_programs())}
-    for path, place in needs.unit_programs():
-        own = any((layer / place.lstrip("/")).is_file() for layer in needs.overlays())
-        if not own:
-            called[Path(place).name] = path
-    called |= {name: ROOT / "image/disk/initrd/init" for name in provides.NOT_IN_UNITS}
-    applets = (one.tree / "package/busybox/busybox.config").read_text().splitlines()
-    faults = []
-    for name, path in sorted(called.items()):
-        symbol = provides.PROGRAMS.get(name)
-        if symbol is None:
-            if f"CONFIG_{name.upper()}=y" not in applets:
-                faults.append(
-                    f"{name} ({path.relative_to(ROOT)}): no package known for it, no applet of busybox"
-                )
-            symbol = provides.BUSYBOX
-        faults += [
-            f"{name}: {arch} has {symbol} off"
-            for arch, config in one.configs.items()
-            if symbol not in config
-        ]
-    basic = (one.tree / "package/util-linux/Config.in").read_text()
-    for name, symbol in provides.PROGRAMS.items():
-        if symbol.endswith("UTIL_LINUX_BINARIES") and not re.search(rf"\b{name}\b", basic):
-            faults.append(f"{name}: not in util-linux's basic set any more")
-    none_of(faults)
-    return (
-        f"all {len(called)} are brought by selected packages ({', '.join(sorted(called)[:6])}, …)"
-    )
-
-
-def units(one: Verification) -> str:
-    """Every unit that the overlay enables or extends is there under that name."""
-    faults = []
-    found = sorted({name for _, name in needs.foreign_units()})
-    for name in found:
-        symbol = provides.UNITS.get(name)
-        if symbol is None:
-            faults.append(f"{name}: not known who brings it")
-            continue
-        faults += [
-            f"{name}: {arch} has {symbol} off"
-            for arch, config in one.configs.items()
-            if symbol not in config
-        ]
-        package = symbol.removeprefix("BR2_PACKAGE_").lower()
-        if (
-            not symbol.startswith("BR2_PACKAGE_SYSTEMD")
-            and not (one.tree / "package" / package / name).is_file()
-        ):
-            faults.append(f"{name}: Buildroot's package {package} has no unit of this name")
-    none_of(faults)
-    return f"{', '.join(found)}; ssh.service from board/root/"
-
-
-def directives(one: Verification) -> str:
-    """Every directive is known to Buildroot's systemd, and what it needs is selected."""
-    version = re.search(
-        r"^SYSTEMD_VERSION = (\d+)",
-        (one.tree / "package/systemd/systemd.mk").read_text(),
-        re.MULTILINE,
-    )
-    systemd = int(version[1]) if version else 0
-    used = {(name, value.strip()): path for path, name, value in needs.settings()}
-    wanted: dict[str, str] = {}
-    faults = []
-    for (name, value), path in used.items():
-        since = max(provides.SINCE.get(name, 0), provides.SINCE.get(f"{name}={value}", 0))
-        if since > systemd:
-            faults.append(
-                f"{name}={value} ({path.name}) needs systemd {since}, Buildroot has {systemd}"
-            )
-        if name in provides.DIRECTIVES:
-            wanted |= dict.fromkeys(provides.DIRECTIVES[name], name)
-        elif name not in provides.PLAIN and name not in provides.SINCE:
-            faults.append(f"{name} ({path.name}): not known what it needs")
-    for path in (path for layer in needs.overlays() for path in layer.rglob("*") if path.is_file()):
-        text = path.read_text(errors="replace")
-        wanted |= {symbol: word for word, symbol in provides.OTHER_FEATURES.items() if word in text}
-    for arch in ARCHES:
-        on = one.symbols(arch)
-        faults += [
-            f"{arch}: {symbol} is off, which {name} needs"
-            for symbol, name in wanted.items()
-            if symbol not in on
-        ]
-    none_of(faults)
-    return f"{len({name for name, _ in used})} in use, all known to systemd {systemd}; {len(wanted)} symbols they need are on"
-
-
-def c_library(one: Verification) -> str:
-    """The frozen agent asks for no younger glibc than Buildroot's."""
-    ours = re.search(
-        r"^GLIBC_VERSION = (\d+)\.(\d+)",
-        (one.tree / "package/glibc/glibc.mk").read_text(),
-        re.MULTILINE,
-    )
-    if ours is None:
-        raise BuildError("package/glibc/glibc.mk states no version")
-    have = (int(ours[1]), int(ours[2]))
-    asked: dict[str, tuple[int, int]] = {}
-    for arch in ARCHES:
-        for path in sorted((ROOT / "out/bundle" / arch / "voice-edge").rglob("*")):
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and (content := path.read_bytes()).startswith(b"\x7fELF")
-            ):
-                versions = [
-                    (int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)
-                ]
-                asked[arch] = max([asked.get(arch, (0, 0)), *versions])
-    if not asked:
-        raise NotHere("no bundle in out/bundle; `just bundle x86_64` makes one")
-    faults = [f"{arch}: the bundle needs glibc {a}.{b}, Buildroot has {have[0]}.{have[1]}" for arch, (a, b) in asked.items()
-              if (a, b) > have]  # fmt: skip
-    none_of(faults)
-    said = ", ".join(f"{arch} needs {a}.{b}" for arch, (a, b) in asked.items())
-    return f"{said}; Buildroot's glibc is {have[0]}.{have[1]}"
 
 
 def _paths(tree: Path) -> list[str]:
@@ -350,9 +217,3 @@ def _same(left: Path, right: Path, *, modes: bool = True) -> bool:
     if not left.is_file() or not right.is_file() or left.read_bytes() != right.read_bytes():
         return False
     return not modes or left.stat().st_mode == right.stat().st_mode
-
-
-def none_of(faults: list[str]) -> None:
-    """Raise BuildError with every fault on a line of its own, if there is one."""
-    if faults:
-        raise BuildError("\n           ".join(["", *faults]) if len(faults) > 1 else faults[0])

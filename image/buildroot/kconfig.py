@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which lines of a configuration are still there after Kconfig has worked on it: it drops what it does not know silently."""
+"""Which lines of a configuration survive Kconfig, which drops without a word what it does not know."""
 
 from __future__ import annotations
 

@@ -74,7 +74,15 @@ def wanted(arch: Arch) -> list[Wish]:
 def configured(arch: Arch, tree: Path, output: Path) -> str:
     """The .config that the kernel's own merge makes of its defconfig and our fragments."""
     output.mkdir(parents=True, exist_ok=True)
-    make = ["nice", "make", "-s", "-C", tree, f"ARCH={KERNEL_ARCH[arch.name]}", f"O={output}"]
+    make: list[str | Path] = [
+        "nice",
+        "make",
+        "-s",
+        "-C",
+        tree,
+        f"ARCH={KERNEL_ARCH[arch.name]}",
+        f"O={output}",
+    ]
     run([*make, "defconfig"])
     shutil.copyfile(output / ".config", output / "base.config")
     merge = tree / "scripts/kconfig/merge_config.sh"

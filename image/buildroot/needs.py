@@ -15,8 +15,8 @@ from tools.cache import ROOT
 APPLIANCE = ROOT / "app" / "voice_edge" / "appliance"
 RUNNERS = {"run", "runner", "Popen", "check_call", "check_output", "call"}
 _SHELL_OWN = frozenset(
-    "case cd continue do done echo elif else esac eval exec exit export false fi for if in local printf read return set "
-    "shift test then trap true umask unset until wait while".split()
+    "case cd continue do done echo elif else esac eval exec exit export false fi for if in local printf "
+    "read return set shift test then trap true umask unset until wait while".split()
 )
 _COMMAND = re.compile(
     r"(?:^|[|;&({]|\$\(|\b(?:then|do|else|if|while|exec)\b)\s*([a-z][a-z0-9_.-]*)(?![\w=)])"

@@ -12,7 +12,7 @@ PROGRAMS = {
     "chronyd": "BR2_PACKAGE_CHRONY",
     "cyclictest": "BR2_PACKAGE_RT_TESTS",
     "dmsetup": "BR2_PACKAGE_LVM2",
-    "e2fsck": "BR2_PACKAGE_E2FSPROGS_FSCK",
+    "e2fsck": "BR2_PACKAGE_E2FSPROGS",
     "findmnt": "BR2_PACKAGE_UTIL_LINUX_BINARIES",
     "grub-editenv": "BR2_TARGET_GRUB2_INSTALL_TOOLS",
     "ip": "BR2_PACKAGE_IPROUTE2",
@@ -96,18 +96,22 @@ SINCE = {
 
 PLAIN = frozenset(
     """
-    After AmbientCapabilities BindsTo Before CPUAffinity CPUSchedulingPolicy CPUSchedulingPriority CapabilityBoundingSet
-    ClientIdentifier ConditionFileNotEmpty ConditionKernelCommandLine ConditionPathExists ConditionPathIsDirectory
-    ConditionPathIsMountPoint Conflicts DNS Address Gateway Name Domains
-    DefaultDependencies DefaultLimitCORE DefaultTimeoutStopSec Description Documentation DumpCore Environment ExecReload
-    ExecStart ExecStartPost ExecStartPre ExecStop ForwardToSyslog Group IgnoreSIGPIPE InaccessiblePaths KeyringMode KillMode
-    Kind LLMNR LimitCORE LimitMEMLOCK LimitNOFILE LimitRTPRIO MemoryMax Nice NoNewPrivileges NotifyAccess OOMScoreAdjust
-    OnCalendar OnFailure Options Persistent PrivateDevices ProtectHome ProtectKernelTunables ProtectSystem
-    ReadOnlyPaths ReadWritePaths RebootWatchdogSec RemainAfterExit RemoveIPC Requires RequiresMountsFor ReserveVT Restart
-    RestartSec RuntimeDirectory RuntimeDirectoryMode RuntimeMaxUse StandardError StandardInput StandardOutput
-    StartLimitBurst StartLimitIntervalSec StateDirectory Storage SuccessExitStatus SyslogIdentifier SystemKeepFree SystemMaxUse
-    TTYPath TTYReset TasksMax TimeoutSec TimeoutStartSec TimeoutStopSec Type UMask UseDNS UseDomains UseNTP User WantedBy Wants
-    WatchdogSec What Where WorkingDirectory PartOf PrivateTmp
+    Address After Alias AmbientCapabilities Before BindsTo CPUAffinity CPUSchedulingPolicy CPUSchedulingPriority
+    CapabilityBoundingSet ClientIdentifier ConditionFileNotEmpty ConditionKernelCommandLine ConditionPathExists
+    ConditionPathIsDirectory ConditionPathIsMountPoint ConditionVirtualization Conflicts DNS DefaultDependencies
+    DefaultLimitCORE DefaultTimeoutStopSec Description DirectoryMode Documentation Domains DumpCore DynamicUser
+    Environment EnvironmentFile ExecReload ExecStart ExecStartPost ExecStartPre ExecStop ExecStopPost
+    FinalKillSignal ForwardToSyslog Gateway Group IgnoreSIGPIPE InaccessiblePaths KeyringMode KillMode
+    KillSignal Kind LLMNR LimitCORE LimitMEMLOCK LimitNOFILE LimitNPROC LimitRTPRIO ListenDatagram ListenStream
+    LogsDirectory MemoryHigh MemoryMax Name Nice NoNewPrivileges NotifyAccess OOMScoreAdjust OnBootSec
+    OnCalendar OnFailure Options PIDFile PartOf Persistent PrivateDevices PrivateTmp ProtectHome
+    ProtectKernelTunables ProtectSystem ReadOnlyPaths ReadWritePaths RebootWatchdogSec RefuseManualStart
+    RemainAfterExit RemoveIPC Requires RequiresMountsFor ReserveVT Restart RestartPreventExitStatus RestartSec
+    RuntimeDirectory RuntimeDirectoryMode RuntimeDirectoryPreserve RuntimeMaxUse Slice SocketMode StandardError
+    StandardInput StandardOutput StartLimitBurst StartLimitIntervalSec StateDirectory StateDirectoryMode
+    StopWhenUnneeded Storage SuccessExitStatus SyslogIdentifier SystemKeepFree SystemMaxUse TTYPath TTYReset
+    TasksMax TimeoutSec TimeoutStartSec TimeoutStopSec Type UMask UseDNS UseDomains UseNTP User WantedBy Wants
+    WatchdogSec What Where WorkingDirectory
     """.split()
 )
 """Directives that need nothing beyond systemd itself and are older than 246."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bill of materials of a Buildroot configuration, by Buildroot's own converter, checked against CycloneDX's schema."""
+"""The bill of materials of a Buildroot configuration: Buildroot's own converter, checked against CycloneDX's schema."""
 
 from __future__ import annotations
 

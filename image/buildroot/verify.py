@@ -7,6 +7,7 @@ symbols that Kconfig drops, programs that nothing brings, an overlay or layout t
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from image.arch import ARCHES, Arch
-from image.buildroot import checkout, compose, contract, kconfig, kernel, sbom
-from image.buildroot.contract import none_of
+from image.buildroot import called, checkout, compose, contract, kconfig, kernel, sbom
+from image.buildroot.checking import NotHere, none_of
 from image.buildroot.pins import COMMIT, TAG
+from image.disk import initrd
 from image.run import BuildError, run
 from tools.cache import ROOT, say
 
@@ -71,7 +73,7 @@ class Verification:
         """Run one check and print its line; ``what`` returns the detail, raises BuildError for a fault."""
         try:
             detail = what()
-        except contract.NotHere as why:
+        except NotHere as why:
             self.results.append((name, None))
             print(f"skipped  {name}: {why}", flush=True)
         except BuildError as fault:
@@ -159,7 +161,8 @@ class Verification:
                     )
                 ]
             )
-        return f"all {len(kernel.initrd.MODULES) + len(kernel.initrd.DISKS) - len(kernel.initrd.OPTIONAL)}, both architectures"
+        count = len({*initrd.MODULES, *initrd.DISKS} - initrd.OPTIONAL)
+        return f"all {count} that it cannot do without, both architectures"
 
     def lint(self) -> str:
         """Buildroot's own lint of packages, configuration and scripts."""
@@ -171,7 +174,8 @@ class Verification:
         said = run(
             ["/usr/bin/python3", self.tree / "utils/check-package", "--br2-external", *files],
             env=checkout.environment(self.work),
-            cwd=checkout.EXTERNAL,
+            # flake8 takes Buildroot's own settings from here.
+            cwd=self.tree,
         )
         return f"check-package clean on {len(files)} files" + (
             f" ({said.strip()})" if said.strip() else ""
@@ -184,6 +188,26 @@ class Verification:
         path = ROOT / "out/image" / f"buildroot-{arch.name}.cdx.json"
         count = sbom.write(info, path, self.tree, self.work / "dl")
         return f"{count} components in {path.relative_to(ROOT)}"
+
+    def hashes(self) -> str:
+        """Every source has a hash in the checkout, since BR2_DOWNLOAD_FORCE_CHECK_HASHES refuses one without."""
+        known = {
+            words[-1]
+            for path in self.tree.rglob("*.hash")
+            for line in path.read_text().splitlines()
+            if len(words := line.split()) == 3
+        }
+        wanted = set()
+        for arch in ARCHES.values():
+            _ = self.configs
+            for package in json.loads(self.make(arch, "show-info")).values():
+                wanted |= {
+                    load["source"]
+                    for load in package.get("downloads", ())
+                    if not load["uris"][0].startswith("local+")
+                }
+        none_of([f"{name}: no hash" for name in sorted(wanted - known)])
+        return f"all {len(wanted)} sources of both architectures have one"
 
     def symbols(self, arch: str) -> set[str]:
         """Every symbol that is on, Buildroot's and the kernel's."""
@@ -249,11 +273,12 @@ def checks(one: Verification) -> None:
         "add the symbol to image/buildroot/kernel/common.config",
     )
     one.check("package lint", one.lint, "mend what utils/check-package names")
+    one.check("hashes", one.hashes, "choose a version that Buildroot has a hash of")
     for arch in ARCHES.values():
         one.check(
             f"bill of materials {arch.name}",
             lambda arch=arch: one.bill(arch),  # type: ignore[misc]
             "run `make show-info | utils/generate-cyclonedx` in the checkout by hand",
         )
-    for name, what, remedy in contract.checks(one):
+    for name, what, remedy in (*contract.checks(one), *called.checks(one)):
         one.check(name, what, remedy)

@@ -3,4 +3,5 @@
 # Buildroot calls this with the folder of its images, last: slots and disk are made by what every provider shares.
 set -eu
 cd "$BR2_EXTERNAL_VOICE_EDGE_PATH/../.."
-exec python3 -m image.buildroot.board post-image "$TARGET_DIR" "$1"
+# Not the python3 on the PATH: Buildroot puts its own there, which lacks what it did not need itself.
+exec "${VOICE_EDGE_PYTHON:-/usr/bin/python3}" -m image.buildroot.board post-image "$TARGET_DIR" "$1"
