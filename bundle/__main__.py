@@ -63,7 +63,7 @@ def make(arch: Arch, base: Path, out: Path) -> Path:
     with locked(work.with_suffix(".lock"), "freezing"):
         frozen, tools = freeze(arch, compiled, work, epoch=epoch)
         inside = contents.components(frozen, compiled, work / "site", tools, arch)
-        contents.lay_licences(inside, frozen / "licenses")
+        contents.lay_licences(inside, frozen / "licenses", tools.root)
         (frozen / sbom.FILE).write_text(
             sbom.document(inside, version=version(), arch=arch.name, epoch=epoch)
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
+from bundle import trees
 from bundle.core import Core
 from image.arch import Arch
 from image.run import BuildError
@@ -31,6 +33,10 @@ DEBIAN_LICENCES = {
     "zlib1g": "Zlib",
 }
 """Of the libraries themselves; their Debian packages hold more, see each copyright file."""
+SPDX = {"Apache 2.0": "Apache-2.0", "Apache 2": "Apache-2.0", "MIT License": "MIT"}
+"""What older Python packages state, in SPDX's words."""
+TEXTS_HERE = Path(__file__).with_name("licenses")
+COMMON = "usr/share/common-licenses"
 TEXTS = ("LICEN", "COPYING", "NOTICE", "AUTHORS")
 PYTHON_PACKAGES = (
     "libpython3.13",
@@ -60,12 +66,15 @@ def components(
 ) -> list[Component]:
     """Everything inside ``bundle``, sorted; raises BuildError for a file that nobody answers for."""
     found = [*_debian(bundle, site, tools, arch), *_python(site), *_rust(core), *_third_party(core)]
-    found.append(_pyinstaller(tools.work / "pyinstaller"))
+    found += [_pyinstaller(tools.work / "pyinstaller"), _libuv(tools, arch)]
     return sorted(found, key=lambda component: (component.name.lower(), component.version))
 
 
-def lay_licences(wanted: list[Component], folder: Path) -> None:
-    """Copy every component's licence texts to ``folder``/NAME-VERSION/, and our own to the top."""
+def lay_licences(wanted: list[Component], folder: Path, root: Path) -> None:
+    """Copy every component's licence texts to ``folder``/NAME-VERSION/, and our own to the top.
+
+    Debian's files refer to the common licences of a Debian tree, ``root``: those are copied too.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
@@ -81,6 +90,13 @@ def lay_licences(wanted: list[Component], folder: Path) -> None:
                 shutil.copyfile(text, target / text.name)
         if not any(target.iterdir()):
             raise BuildError(f"{component.name} {component.version} has no licence text")
+    named = set()
+    for text in folder.glob("*/copyright"):
+        named |= set(re.findall(rf"{COMMON}/([A-Za-z0-9.+-]*[A-Za-z0-9])", text.read_text()))
+    (folder / "common-licenses").mkdir()
+    for name in sorted(named):
+        # "GPL" and the like are links to their newest version.
+        shutil.copyfile((root / COMMON / name).resolve(), folder / "common-licenses" / name)
 
 
 def _debian(bundle: Path, site: Path, tools: ToolRoot, arch: Arch) -> Iterator[Component]:
@@ -164,6 +180,26 @@ def _pyinstaller(site: Path) -> Component:
     )
 
 
+def _libuv(tools: ToolRoot, arch: Arch) -> Component:
+    """Inside uvloop's wheel, which names neither its version nor its licence."""
+    ask = "import uvloop.loop; print(uvloop.loop.libuv_get_version())"
+    environment = {
+        "PYTHONPATH": "/work/site",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **trees.environment(arch),
+    }
+    number = int(tools.run(["python3", "-c", ask], env=environment))
+    version = f"{number >> 16}.{number >> 8 & 0xFF}.{number & 0xFF}"
+    return Component(
+        "libuv",
+        version,
+        "library",
+        "MIT",
+        f"pkg:github/libuv/libuv@v{version}",
+        (TEXTS_HERE / "libuv.txt",),
+    )
+
+
 def _distribution(folder: Path, licence: str = "") -> Component:
     fields = HeaderParser().parsestr((folder / "METADATA").read_text())
     name, version = fields["Name"].lower().replace("_", "-"), fields["Version"]
@@ -171,6 +207,7 @@ def _distribution(folder: Path, licence: str = "") -> Component:
         path for path in folder.rglob("*") if path.name.upper().startswith(TEXTS) and path.is_file()
     )
     stated = licence or fields["License-Expression"] or fields["License"] or _classified(fields)
+    stated = SPDX.get(stated, stated)
     return Component(name, version, "library", stated, f"pkg:pypi/{name}@{version}", tuple(texts))
 
 
@@ -220,7 +257,7 @@ def _third_party(core: Core) -> Iterator[Component]:
             "silero_vad",
             "pkg:generic/silero-vad@{}",
             "machine-learning-model",
-            Path(__file__).with_name("licenses") / "silero-vad.txt",
+            TEXTS_HERE / "silero-vad.txt",
         ),
     )
     for name, purl, kind, text in rows:

@@ -133,26 +133,14 @@ def _compile(arch: Arch, base: Path, result: Path) -> None:
     say(f"{arch.name}: the core (release)")
     wheels = work / "wheels" / arch.name
     shutil.rmtree(wheels, ignore_errors=True)
-    command = [
-        "/work/maturin/bin/maturin",
-        "build",
-        "--release",
-        "--locked",
-        "--offline",
-        "--target",
-        triple,
-    ]
-    command += [
-        "--auditwheel",
-        "skip",
-        "--compatibility",
-        "linux",
-        "--manifest-path",
-        "core/python/Cargo.toml",
-    ]
+    command = ["/work/maturin/bin/maturin", "build", "--release", "--locked", "--offline"]
+    command += ["--auditwheel", "skip", "--compatibility", "linux", "--target", triple]
+    command += ["--manifest-path", "core/python/Cargo.toml"]
     _inside(tools, [*command, "--out", f"/work/wheels/{arch.name}"], environment)
     linked = crates.linked(
-        lambda words: _inside(tools, words, environment), triple, work / "vendor"
+        lambda words: _inside(tools, words, environment),
+        triple,
+        crates.checksums(work / "src/Cargo.lock"),
     )
     _unpack(next(wheels.glob("*.whl")), wheels / "site")
     _strip(tools, arch, wheels)

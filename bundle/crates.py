@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from image.run import BuildError
-from tools.cache import ROOT
 
 TEXTS = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
 OURS = "voicecore-python"
@@ -26,30 +25,25 @@ class Crate:
     sha256: str
 
 
-def linked(cargo: Callable[[list[str]], str], triple: str, vendor: Path) -> list[Crate]:
-    """The crates that end up in the library: no build scripts' helpers, no macros, nothing of another platform."""
-    command = [
-        "cargo",
-        "tree",
-        "--locked",
-        "--offline",
-        "--package",
-        OURS,
-        "--target",
-        triple,
-        "--prefix",
-        "none",
-    ]
-    printed = cargo(
-        [*command, "--edges", "normal,no-proc-macro", "--format", "{p}\t{l}", "--no-dedupe"]
-    )
-    checksums = {
-        (package["name"], package["version"]): package["checksum"]
-        for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
-        if "checksum" in package
+def checksums(lock: Path) -> dict[tuple[str, str], str]:
+    """sha256 by name and version of everything in a Cargo.lock that comes from a registry."""
+    packages = tomllib.loads(lock.read_text())["package"]
+    return {
+        (item["name"], item["version"]): item["checksum"] for item in packages if "checksum" in item
     }
+
+
+def linked(
+    run: Callable[[list[str]], str], triple: str, checksums: Mapping[tuple[str, str], str]
+) -> list[Crate]:
+    """The crates in the library: no build scripts' helpers, no macros, nothing of another platform.
+
+    ``run`` runs a command in the workspace and returns what it printed.
+    """
+    command = ["cargo", "tree", "--locked", "--offline", "--package", OURS, "--target", triple]
+    command += ["--prefix", "none", "--edges", "normal,no-proc-macro", "--no-dedupe"]
     found = set()
-    for line in printed.splitlines():
+    for line in run([*command, "--format", "{p}\t{l}"]).splitlines():
         if not line.strip():
             continue
         package, licence = line.split("\t")

@@ -27,7 +27,7 @@ def install(name: str, arch: Arch, folder: Path, *, leave_out: tuple[str, ...] =
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     chosen = folder / "requirements.txt"
-    chosen.write_text(_without(requirements.read_text(), leave_out))
+    chosen.write_text(without(requirements.read_text(), leave_out))
     command: list[str | Path] = [uv(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--target", folder, "-r", chosen]
     command += [
@@ -43,7 +43,7 @@ def install(name: str, arch: Arch, folder: Path, *, leave_out: tuple[str, ...] =
     mark.write_text(wanted)
 
 
-def _without(text: str, names: tuple[str, ...]) -> str:
+def without(text: str, names: tuple[str, ...]) -> str:
     """The requirements less those of ``names``, each with its lines of hashes."""
     kept, taking = [], True
     for line in text.splitlines(keepends=True):
