@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -259,3 +260,27 @@ def test_a_full_disk_is_told_without_a_traceback(
     monkeypatch.setattr(provision, "run", full)
     assert cli.main(["provision", "--root", str(tmp_path)]) == 1
     assert "/data/config/answers.toml: No space left" in capsys.readouterr().err
+
+
+def test_a_stick_plugged_in_later_takes_effect_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = box(tmp_path)
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    give(places.stick, named("desk"))
+    assert cli.main(["provision", "--now", "--root", str(tmp_path)]) == 0
+    restarted = {word for command in ran for word in command if word.endswith(".service")}
+    assert {"voice-edge.service", "voice-edge-firewall.service", "ssh.service"} <= restarted
+    assert all(command[:2] == ["systemctl", "--no-block"] for command in ran)
+    # Plugged in again, or a mistake: no call is cut for nothing.
+    ran.clear()
+    assert cli.main(["provision", "--now", "--root", str(tmp_path)]) == 0
+    give(places.stick, named("bad_name"))
+    assert cli.main(["provision", "--now", "--root", str(tmp_path)]) == 1
+    assert ran == []

@@ -20,14 +20,14 @@ from .realtime import PolicyError, apply, plan_for
 OK, FAILED = 0, 1
 _AGENT = "voice-edge.service"
 _GOOD_WITHIN_S = 600.0
-_CHANGED_SERVICES = (
+_RELOADED = (
     "voice-edge-hostname.service",
     "systemd-networkd.service",
     "voice-edge-firewall.service",
     "chrony.service",
-    "ssh.service",
-    _AGENT,
 )
+# These may have waited for a first answer; the second may restart the box once, if the cores for media changed.
+_STARTED = ("ssh.service", "voice-edge-realtime.service", _AGENT)
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -71,8 +71,8 @@ def _provision(places: Places, given: argparse.Namespace) -> int:
     if outcome.source:
         print(f"voice-edge provision: new answers taken from {outcome.source}", flush=True)
     if given.now and outcome.changed:
-        _systemctl("--no-block", "try-restart", *_CHANGED_SERVICES[:-2])
-        _systemctl("--no-block", "restart", *_CHANGED_SERVICES[-2:])
+        _systemctl("--no-block", "try-restart", *_RELOADED)
+        _systemctl("--no-block", "restart", *_STARTED)
     unprovisioned = not outcome.provisioned and outcome.problems == (provision.NOT_YET,)
     return FAILED if outcome.problems and not unprovisioned else OK
 
