@@ -71,7 +71,8 @@ def overlay(one: Subject) -> str:
                 f"{arch}: BR2_ROOTFS_USERS_TABLES adds users that the other provider does not have"
             )
     for path in needs.overlays():
-        run(["sh", one.tree / "support/scripts/check-merged-usr.sh", path])
+        if apart := run(["sh", one.tree / "support/scripts/check-merged-usr.sh", path]).split():
+            raise BuildError(f"{path.name} has {', '.join(apart)}, which on a merged /usr are links: use usr/")
     count = sum(path.is_file() or path.is_symlink() for path in system.OVERLAY.rglob("*"))
     name = system.OVERLAY.name
     return f"both use {name}/ ({count} files), which suits a merged /usr, and our hooks; no users of their own"
