@@ -10,6 +10,7 @@ import time
 from typing import ClassVar
 
 import attr
+from labgrid.driver.exception import ExecutionError
 from labgrid.driver.sshdriver import SSHDriver
 from labgrid.factory import target_factory
 from labgrid.protocol import ConsoleProtocol, PowerProtocol
@@ -72,7 +73,23 @@ class ApplianceStrategy(Strategy):
         """Commands on the box. Raises StrategyError before it is provisioned."""
         if not self.provisioned:
             raise StrategyError(f"the box is {self.status.name}: no commands yet")
-        return Guest(self.ssh, self.box.patience)
+        return Guest(self, self.box.patience)
+
+    def run(self, command: str, *, timeout: float) -> tuple[list[str], list[str], int]:
+        """Output, error output and exit status of a command on the box."""
+        try:
+            return self._answer(command, timeout)
+        except ExecutionError as error:
+            # Raised before anything was sent: a box whose cores are starved may lose a connection.
+            if "Keepalive" not in str(error.msg):
+                raise
+        self.target.deactivate(self.ssh)
+        self._connect(time.monotonic() + self.provisioned_s * self.box.patience)
+        return self._answer(command, timeout)
+
+    def _answer(self, command: str, timeout: float) -> tuple[list[str], list[str], int]:
+        out, err, status = self.ssh.run(command, timeout=timeout)
+        return out, err, status
 
     @property
     def provisioned(self) -> bool:
@@ -135,13 +152,15 @@ class ApplianceStrategy(Strategy):
         self._reached(Status.booting)
 
     def _await_provisioned(self) -> None:
-        deadline = time.monotonic() + self.provisioned_s * self.box.patience
+        self._connect(time.monotonic() + self.provisioned_s * self.box.patience)
+        self.source.deliver(self.answers)
+        self._reached(Status.provisioned)
+
+    def _connect(self, deadline: float) -> None:
         while not self._ssh_listens():
             self._require(deadline, "SSH, which is on once the answers are in force")
             self._drain(1.0)
         self.target.activate(self.ssh)
-        self.source.deliver(self.answers)
-        self._reached(Status.provisioned)
 
     def _await_answering(self) -> None:
         deadline = time.monotonic() + self.answering_s * self.box.patience
