@@ -56,7 +56,8 @@ def assert_nothing_left(watch: Watch, directory: Path) -> None:
 
 def was_interrupted(process: Process, status: int) -> bool:
     """Ended as Ctrl-C ends a program, also in the first moments, when Python has no handlers yet."""
-    starting = status == 1 and "Fatal Python error: init_import_site" in process.stderr()
+    said = process.stderr()
+    starting = status == 1 and "KeyboardInterrupt" in said and "voice_edge" not in said
     return status in (130, -signal.SIGINT) or starting
 
 
