@@ -56,11 +56,19 @@ def telephone(target: Any) -> TelephoneBox:
 
 
 @pytest.fixture(scope="session")
-def ssh_key(target: Any) -> Path:
+def kept(target: Any) -> Path:
+    """The folder of this box on this machine: its key, and what a run leaves to look at."""
+    driver = target.get_driver("SSHDriver", activate=False)
+    path = Path(target.env.config.resolve_path(driver.keyfile)).resolve().parent
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def ssh_key(target: Any, kept: Path) -> Path:
     """The private key of this place; made when there is none. `.pub` lies beside it."""
     driver = target.get_driver("SSHDriver", activate=False)
-    path = Path(target.env.config.resolve_path(driver.keyfile)).resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = kept / Path(driver.keyfile).name
     if not path.exists():
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "hil", "-f", str(path)]
         subprocess.run(command, check=True)
@@ -107,7 +115,7 @@ def answer_file(telephone: TelephoneBox, models: tuple[str, str], ssh_key: Path)
 
 @pytest.fixture(scope="session")
 def appliance(
-    strategy: ApplianceStrategy, answer_file: str, ssh_key: Path
+    strategy: ApplianceStrategy, answer_file: str, kept: Path
 ) -> Iterator[ApplianceStrategy]:
     """The box, in whatever state; off when all is done, its journal beside the key of this place."""
     strategy.answers = answer_file
@@ -115,7 +123,7 @@ def appliance(
     if strategy.broken is None:
         if strategy.provisioned:
             account = [f"$ {what}\n{strategy.guest.say(what, 120)}\n" for what in ACCOUNT]
-            (ssh_key.parent / "journal.log").write_text("\n".join(account), encoding="utf-8")
+            (kept / "journal.log").write_text("\n".join(account), encoding="utf-8")
         strategy.transition("off")
 
 
