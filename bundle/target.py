@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from bundle import trees
 from image.arch import Arch
 from image.debian import lock
-from image.debian.fetch import fetch
-from image.run import run
 
 PACKAGES = ("libc6", "zlib1g")
 PLACE = "/usr/lib/voice-edge"
@@ -41,22 +38,8 @@ class Target:
         if not arch.native:
             trees.emulate(arch)
         self.arch, self.bundle, self._root = arch, bundle, root
-        root.mkdir(parents=True)
-        wanted = [package for package in lock.read("rootfs", arch) if package.name in PACKAGES]
-        for name in ("bin", "sbin", "lib", "lib64"):
-            (root / "usr" / name).mkdir(parents=True)
-            (root / name).symlink_to(f"usr/{name}")
-        for name in ("proc", "dev", "tmp", "etc"):
-            (root / name).mkdir()
-        for deb in fetch(wanted):
-            # As an archive: dpkg-deb would put a folder in place of the links above.
-            archive = subprocess.run(
-                ["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True
-            )
-            run(
-                ["tar", "--extract", "--keep-directory-symlink", "--directory", root],
-                stdin=archive.stdout,
-            )
+        packages = lock.read("rootfs", arch)
+        trees.unpack([package for package in packages if package.name in PACKAGES], root)
 
     def command(self, arguments: Sequence[str], *, shared: Path | None = None) -> list[str]:
         """The command that runs the bundle's program.
