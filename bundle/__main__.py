@@ -61,18 +61,16 @@ def make(arch: Arch, base: Path, out: Path) -> Path:
     compiled = core.build(arch, base)
     work = base / f"freeze-{arch.name}"
     with locked(work.with_suffix(".lock"), "freezing"):
-        frozen, tools = freeze(arch, compiled, work, epoch=epoch)
-        inside = contents.components(frozen, compiled, work / "site", tools, arch)
-        contents.lay_licences(inside, frozen / "licenses", tools.root)
-        (frozen / sbom.FILE).write_text(
-            sbom.document(inside, version=version(), arch=arch.name, epoch=epoch)
-        )
-        settle(frozen, epoch)
+        frozen, tools = freeze(arch, compiled, work)
         out.mkdir(parents=True, exist_ok=True)
         made = out / "voice-edge"
         part = out / "voice-edge.part"
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(frozen, part, symlinks=True)
+        inside = contents.components(part, compiled, work / "site", tools, arch)
+        contents.lay_licences(inside, part / "licenses", tools.root)
+        bill = sbom.document(inside, version=version(), arch=arch.name, epoch=epoch)
+        (part / sbom.FILE).write_text(bill)
         settle(part, epoch)
         shutil.rmtree(made, ignore_errors=True)
         part.rename(made)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from bundle import python, trees
 from bundle.core import Core
 from image.arch import Arch
-from image.toolroot import ToolRoot
+from image.debian import lock
+from image.toolroot import EPOCH, ToolRoot
 from tools.cache import ROOT, say
 
 LEFT_OUT = ("demo", "loopcall")
@@ -19,9 +21,16 @@ NOT_PACKAGES = ("numpy",)
 ENTRY = "import sys\n\nfrom voice_edge.cli import main\n\nsys.exit(main())\n"
 
 
-def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, ToolRoot]:
-    """Freeze for ``arch`` below ``work``; returns the bundle's folder and the tree it was made in."""
+def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
+    """Freeze for ``arch`` below ``work``, unless what lies there was made from the same content.
+
+    Returns the folder that PyInstaller made and the tree it was made in.
+    """
     tools = trees.freezing(arch, work)
+    frozen, mark, wanted = work / "dist" / "voice-edge", work / "frozen", _key(arch, core)
+    if mark.exists() and mark.read_text() == wanted:
+        return frozen, tools
+    mark.unlink(missing_ok=True)
     python.install("app", arch, work / "site-app", leave_out=NOT_PACKAGES)
     python.install("bundle", arch, work / "pyinstaller")
     for name in ("app", "site", "dist", "build", "config"):
@@ -39,33 +48,40 @@ def freeze(arch: Arch, core: Core, work: Path, *, epoch: int) -> tuple[Path, Too
     # Some wheels carry more debug information than code.
     strip = "find site -name '*.so' -exec strip --strip-debug {} +"
     tools.run(["sh", "-c", strip], env=trees.environment(arch))
-    _age(work, epoch)
+    _age(work)
     environment = {
         "PYTHONPATH": "/work/pyinstaller:/work/site:/work/app",
         # Sets are stored in compiled code in the order of their hashes.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "SOURCE_DATE_EPOCH": str(epoch),
+        "SOURCE_DATE_EPOCH": str(EPOCH),
         "PYINSTALLER_CONFIG_DIR": "/work/config",
         **trees.environment(arch),
     }
     say(f"{arch.name}: freezing")
-    command = [
-        "python3",
-        "-m",
-        "PyInstaller",
-        "--noconfirm",
-        "--log-level",
-        "WARN",
-        "--distpath",
-        "/work/dist",
-    ]
-    tools.run([*command, "--workpath", "/work/build", "agent.spec"], env=environment)
-    return work / "dist" / "voice-edge", tools
+    command = ["python3", "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
+    command += ["--distpath", "/work/dist", "--workpath", "/work/build", "agent.spec"]
+    tools.run(command, env=environment)
+    mark.write_text(wanted)
+    return frozen, tools
 
 
-def _age(work: Path, epoch: int) -> None:
-    """One time for all sources: PyInstaller puts it into what it compiles."""
+def _key(arch: Arch, core: Core) -> str:
+    """Digest of all that a frozen folder is made from."""
+    ours = Path(__file__).resolve().parent
+    files = [ROOT / "requirements" / f"{name}.txt" for name in ("app", "bundle")]
+    files += [lock.lock_file("freeze", arch), ours / "freeze.py", ours / "agent.spec"]
+    files += (ROOT / "app" / "voice_edge").rglob("*")
+    digest = hashlib.sha256(core.folder.name.encode())
+    for path in sorted(files):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"{path.relative_to(ROOT)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _age(work: Path) -> None:
+    """One time for all sources, in case that PyInstaller puts it into what it compiles."""
     for name in ("app", "site", "pyinstaller"):
         for path in (work / name).rglob("*"):
-            os.utime(path, (epoch, epoch), follow_symlinks=False)
+            os.utime(path, (EPOCH, EPOCH), follow_symlinks=False)
