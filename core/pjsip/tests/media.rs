@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{body, status, Stage, Uac, LOCAL, OFFER};
+use common::{body, Stage, Uac, LOCAL, OFFER};
 use pjsip_sys::{Codec, Direction};
 
 fn reinvite(s: &mut Stage, uac: &mut Uac, offer: &str) -> String {
