@@ -72,7 +72,7 @@ class EngineConfig:
             preroll_ms: audio handed over from before the first speech.
             vad_threshold: speech probability at which speech begins.
             vad_release: speech probability below which a pause begins.
-            speech_start_ms: speech needed before it counts.
+            speech_start_ms: speech needed before it counts; up to 64, one window (32 ms) that is sure is enough.
             speech_end_ms: pause that ends a stretch of speech.
             jitter_min_ms: least jitter buffer delay.
             jitter_max_ms: greatest jitter buffer delay.
