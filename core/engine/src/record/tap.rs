@@ -64,10 +64,11 @@ impl Tap {
         self.owed += samples;
     }
 
-    /// Writes owed silence as far as there is room, at most a few frames a tick.
+    /// Writes owed silence as far as there is room. All at once: audio that comes while silence is
+    /// still owed would be lost.
     fn pay(&mut self) {
         let room = self.ring.slots() / 2;
-        let n = (self.owed as usize).min(room).min(FRAME * 4);
+        let n = (self.owed as usize).min(room);
         if n == 0 {
             return;
         }
@@ -94,5 +95,25 @@ impl Reel {
     /// many samples.
     pub(crate) fn done(&self) -> Option<u64> {
         self.shared.done.load(Ordering::Acquire).then(|| self.shared.rest.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_skipped_time_the_next_frame_is_kept() {
+        let (mut tap, mut reel) = tap();
+        tap.skip(20 * FRAME as u64);
+        tap.frame(&[1; FRAME], &[2; FRAME]);
+        assert_eq!(tap.lost(), 0);
+        let mut both = Vec::new();
+        while let Ok(sample) = reel.ring.pop() {
+            both.push(sample);
+        }
+        let (silence, frame) = both.split_at(20 * FRAME * 2);
+        assert!(silence.iter().all(|s| *s == 0));
+        assert_eq!(frame, [1, 2].repeat(FRAME));
     }
 }
