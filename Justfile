@@ -56,6 +56,21 @@ bundle arch: _venv
 bundle-repro arch: _venv
     @{{ python }} -m tools.system bundle && {{ python }} -m bundle repro "$1"
 
+# Build the disk for ARCH with PROVIDER, debian or buildroot, into out/image/; as root. The bundle comes first
+[group('image')]
+image provider arch: _venv
+    @{{ python }} -m tools.system {{ if provider == "buildroot" { "image-buildroot" } else { "image" } }} && {{ python }} -m image build "$1" "$2"
+
+# Prove that two builds of ARCH's disk, in two folders at two times, are the same bit by bit; as root
+[group('image')]
+image-repro arch: _venv
+    @{{ python }} -m tools.system image && {{ python }} -m image repro "$1"
+
+# Lock the newest Debian packages of the image (or of TARGETS, tables of image/debian/packages.toml) and print what changed
+[group('image')]
+image-lock *targets: _venv
+    @{{ python }} -m image lock "$@"
+
 # Show, without building, that PROVIDER (buildroot) would make the same image; BUILDROOT_DIR names its checkout
 [group('image')]
 image-verify provider: (_ready "image-verify")

@@ -11,8 +11,8 @@ from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
-from bundle import trees
 from bundle.core import Core
+from image import emulation
 from image.arch import Arch
 from image.run import BuildError
 from image.toolroot import ToolRoot
@@ -186,7 +186,7 @@ def _libuv(tools: ToolRoot, arch: Arch) -> Component:
     environment = {
         "PYTHONPATH": "/work/site",
         "PYTHONDONTWRITEBYTECODE": "1",
-        **trees.environment(arch),
+        **emulation.environment(arch),
     }
     number = int(tools.run(["python3", "-c", ask], env=environment))
     version = f"{number >> 16}.{number >> 8 & 0xFF}.{number & 0xFF}"

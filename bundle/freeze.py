@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bundle import python, trees
 from bundle.core import Core
+from image import emulation
 from image.arch import Arch
 from image.debian import lock
 from image.toolroot import EPOCH, ToolRoot
@@ -47,7 +48,7 @@ def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
     shutil.copyfile(Path(__file__).with_name("agent.spec"), work / "agent.spec")
     # Some wheels carry more debug information than code.
     strip = "find site -name '*.so' -exec strip --strip-debug {} +"
-    tools.run(["sh", "-c", strip], env=trees.environment(arch))
+    tools.run(["sh", "-c", strip], env=emulation.environment(arch))
     _age(work)
     environment = {
         "PYTHONPATH": "/work/pyinstaller:/work/site:/work/app",
@@ -56,7 +57,7 @@ def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "SOURCE_DATE_EPOCH": str(EPOCH),
         "PYINSTALLER_CONFIG_DIR": "/work/config",
-        **trees.environment(arch),
+        **emulation.environment(arch),
     }
     say(f"{arch.name}: freezing")
     command = ["python3", "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]

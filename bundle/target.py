@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bundle import trees
+from image import emulation
 from image.arch import Arch
 from image.debian import lock
 
@@ -36,7 +37,7 @@ class Target:
 
     def __init__(self, arch: Arch, bundle: Path, root: Path) -> None:
         if not arch.native:
-            trees.emulate(arch)
+            emulation.emulate(arch)
         self.arch, self.bundle, self._root = arch, bundle, root
         packages = lock.read("rootfs", arch)
         trees.unpack([package for package in packages if package.name in PACKAGES], root)
@@ -56,5 +57,5 @@ class Target:
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LC_ALL": "C.UTF-8",
-            **trees.environment(self.arch),
+            **emulation.environment(self.arch),
         }

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from image import emulation
 from image.arch import ARCHES, Arch
 from image.debian import lock, tree
 from image.debian.fetch import fetch
@@ -27,8 +28,6 @@ TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-lin
 RECIPE = b"1"
 """To be raised when trees of the same lock come out differently."""
 KEPT_S = 7 * 24 * 3600
-QEMU_CPU = "cortex-a57"
-"""QEMU's default CPU emulates pointer authentication, which costs most of the time."""
 
 
 def compiling(work: Path) -> ToolRoot:
@@ -48,7 +47,7 @@ def compiling(work: Path) -> ToolRoot:
 def freezing(arch: Arch, work: Path) -> ToolRoot:
     """The tree with ``arch``'s Python and little else."""
     if not arch.native:
-        emulate(arch)
+        emulation.emulate(arch)
 
     def make(root: Path) -> None:
         unpack(lock.read("freeze", arch), root)
@@ -92,29 +91,6 @@ def unpack(packages: list[lock.Package], root: Path) -> None:
         (notes / "info" / f"{package.name}.list").write_text(run(extract, stdin=archive.stdout))
         status.append(run(["dpkg-deb", "--field", deb]).strip() + "\n")
     (notes / "status").write_text("\n".join(status))
-
-
-def environment(arch: Arch) -> dict[str, str]:
-    """What programs of ``arch`` need around them here."""
-    return {} if arch.native else {"QEMU_CPU": QEMU_CPU}
-
-
-def emulate(arch: Arch) -> None:
-    """Have the kernel start programs of ``arch`` under QEMU. Needs root; stays until the next boot."""
-    entry = Path("/proc/sys/fs/binfmt_misc") / arch.qemu_user
-    if entry.exists():
-        return
-    remedy = "install qemu-user-static and binfmt-support, and run this as root"
-    try:
-        if not (entry.parent / "register").exists():
-            run(["mount", "-t", "binfmt_misc", "binfmt_misc", entry.parent])
-        run(["update-binfmts", "--enable", arch.qemu_user])
-    except BuildError as error:
-        raise BuildError(
-            f"programs of {arch.name} cannot be run here: {error}\n{remedy}"
-        ) from error
-    if not entry.exists():
-        raise BuildError(f"programs of {arch.name} cannot be run here: no {entry}; {remedy}")
 
 
 def _tree(

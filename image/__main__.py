@@ -83,7 +83,7 @@ def make(arch: Arch, tools: ToolRoot, *, cached: bool) -> Path:
     """Build the raw disk in the tools' work folder and return its path."""
     epoch = commit_time()
     with timed("packages to root tree"):
-        parts = provider.parts(arch, tools, epoch=epoch, cached=cached)
+        parts = provider.parts(arch, tools, cached=cached)
     with timed("overlay and agent"):
         system.finish(
             parts.root, bundle(arch), system.Release(version(), arch.name, "debian"), epoch=epoch

@@ -14,6 +14,7 @@ from image.run import BuildError, run
 from tools.cache import cache_dir, locked, say
 
 EPOCH = 1_767_225_600
+"""Time of trees from locked packages (start of 2026): the lock decides about them, not the commit."""
 _ENTER = """
 set -eu
 root=$1 work=$2

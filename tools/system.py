@@ -125,6 +125,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "fix": ("venv", "rust", "rustfmt", "clippy"),
     "fresh": ("mmdebstrap",),
     "bundle": ("venv", "rust", "mmdebstrap", "emulation"),
+    "image": ("venv", "mmdebstrap", "emulation"),
 }
 
 APT_TRIES = 3

@@ -72,7 +72,9 @@ def overlay(one: Subject) -> str:
             )
     for path in needs.overlays():
         if apart := run(["sh", one.tree / "support/scripts/check-merged-usr.sh", path]).split():
-            raise BuildError(f"{path.name} has {', '.join(apart)}, which on a merged /usr are links: use usr/")
+            raise BuildError(
+                f"{path.name} has {', '.join(apart)}, which on a merged /usr are links: use usr/"
+            )
     count = sum(path.is_file() or path.is_symlink() for path in system.OVERLAY.rglob("*"))
     name = system.OVERLAY.name
     return f"both use {name}/ ({count} files), which suits a merged /usr, and our hooks; no users of their own"

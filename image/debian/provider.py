@@ -12,7 +12,7 @@ from image.debian import lock, tree
 from image.debian.fetch import fetch
 from image.disk.build import Parts
 from image.run import run
-from image.toolroot import ToolRoot
+from image.toolroot import EPOCH, ToolRoot
 from tools.cache import cache_dir, locked, say
 
 HERE = Path(__file__).resolve().parent
@@ -39,16 +39,16 @@ REMOVED = (
 )  # fmt: skip
 
 
-def parts(arch: Arch, tools: ToolRoot, *, epoch: int, cached: bool = True) -> Parts:
+def parts(arch: Arch, tools: ToolRoot, *, cached: bool = True) -> Parts:
     """Make ``root`` and ``unpacked`` in the work folder.
 
     ``cached`` takes the installed tree from the user-level cache, or puts it there.
     """
-    base = _base(arch, epoch) if cached else None
+    base = _base(arch) if cached else None
     root = tools.work / "root"
     shutil.rmtree(root, ignore_errors=True)
     if base is None:
-        tree.make(lock.read("rootfs", arch), arch, root, epoch=epoch)
+        tree.make(lock.read("rootfs", arch), arch, root, epoch=EPOCH)
     else:
         root.mkdir(parents=True)
         run(
@@ -62,12 +62,12 @@ def parts(arch: Arch, tools: ToolRoot, *, epoch: int, cached: bool = True) -> Pa
     return Parts(root, unpacked)
 
 
-def _base(arch: Arch, epoch: int) -> Path:
+def _base(arch: Arch) -> Path:
     """The installed tree as a tar in the cache: made once a lock (20 s native, minutes in emulation)."""
     content = (
         lock.lock_file("rootfs", arch).read_bytes()
         + Path(tree.__file__).read_bytes()
-        + str(epoch).encode()
+        + str(EPOCH).encode()
     )
     key = hashlib.sha256(content).hexdigest()[:16]
     path = cache_dir() / "image" / f"rootfs-{arch.name}-{key}.tar"
@@ -75,7 +75,7 @@ def _base(arch: Arch, epoch: int) -> Path:
         if not path.exists():
             say(f"{arch.name}: installing the locked packages")
             made = path.with_suffix(".making")
-            tree.make(lock.read("rootfs", arch), arch, made, epoch=epoch)
+            tree.make(lock.read("rootfs", arch), arch, made, epoch=EPOCH)
             part = path.with_suffix(".part")
             run(
                 [

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from image import emulation
 from image.arch import Arch
 from image.debian.fetch import fetch
 from image.debian.lock import Package
@@ -27,6 +28,8 @@ def make(
     ``$1`` as the tree.
     """
     debs = fetch(packages)
+    if not arch.native:
+        emulation.emulate(arch)
     with tempfile.TemporaryDirectory(prefix="voice-edge-repo-") as scratch:
         repository = Path(scratch)
         _flat_repository(repository, packages, debs)
@@ -59,10 +62,8 @@ def make(
             "SOURCE_DATE_EPOCH": str(epoch),
             "TMPDIR": str(target.parent),
             "LC_ALL": "C.UTF-8",
+            **emulation.environment(arch),
         }
-        if not arch.native:
-            # QEMU's default CPU emulates pointer authentication, which costs most of the time.
-            environment["QEMU_CPU"] = "cortex-a57"
         shutil.rmtree(target, ignore_errors=True)
         run(command, env=environment)
 
