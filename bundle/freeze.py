@@ -19,7 +19,7 @@ from tools.cache import ROOT, say
 LEFT_OUT = ("demo", "loopcall")
 """Parts of voice_edge that call the agent instead of being it; loopcall brings numpy, 60 MB."""
 NOT_PACKAGES = ("numpy",)
-ENTRY = "import sys\n\nfrom voice_edge.cli import main\n\nsys.exit(main())\n"
+RECIPE = ("agent.spec", "entry.py")
 
 
 def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
@@ -44,8 +44,8 @@ def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
     shutil.copytree(ROOT / "app" / "voice_edge", work / "app" / "voice_edge", ignore=ignore)
     for name in LEFT_OUT:
         shutil.rmtree(work / "app" / "voice_edge" / name)
-    (work / "entry.py").write_text(ENTRY)
-    shutil.copyfile(Path(__file__).with_name("agent.spec"), work / "agent.spec")
+    for name in RECIPE:
+        shutil.copyfile(Path(__file__).with_name(name), work / name)
     # Some wheels carry more debug information than code.
     strip = "find site -name '*.so' -exec strip --strip-debug {} +"
     tools.run(["sh", "-c", strip], env=emulation.environment(arch))
@@ -71,7 +71,7 @@ def _key(arch: Arch, core: Core) -> str:
     """Digest of all that a frozen folder is made from."""
     ours = Path(__file__).resolve().parent
     files = [ROOT / "requirements" / f"{name}.txt" for name in ("app", "bundle")]
-    files += [lock.lock_file("freeze", arch), ours / "freeze.py", ours / "agent.spec"]
+    files += [lock.lock_file("freeze", arch), *(ours / name for name in ("freeze.py", *RECIPE))]
     files += (ROOT / "app" / "voice_edge").rglob("*")
     digest = hashlib.sha256(core.folder.name.encode())
     for path in sorted(files):

@@ -12,7 +12,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from bundle import contents, crates, python, sbom
+from bundle import contents, crates, entry, python, sbom
 from bundle.contents import Component
 from bundle.files import mirror, settle
 from image.run import BuildError
@@ -131,6 +131,14 @@ def test_a_package_is_left_out_with_its_hashes_and_no_other() -> None:
     assert python.without(text + numpy + "yarl==1.25.1 \\\n    --hash=sha256:4\n", ("numpy",)) == (
         text + "yarl==1.25.1 \\\n    --hash=sha256:4\n"
     )
+
+
+@pytest.mark.parametrize("before", [{}, {"LD_LIBRARY_PATH": "/opt/lib"}])
+def test_programs_that_the_agent_starts_find_their_own_libraries(before: dict[str, str]) -> None:
+    loaded = {"LD_LIBRARY_PATH": "/usr/lib/voice-edge/_internal", "HOME": "/data"}
+    loaded |= {f"{name}_ORIG": value for name, value in before.items()}
+    entry.restore(loaded)
+    assert loaded == {"HOME": "/data"} | before
 
 
 def test_mirror_touches_only_what_differs(tmp_path: Path) -> None:
