@@ -14,6 +14,8 @@ const SURE_UP_TO_MS: u32 = 64;
 /// Samples of a window of the network at 8 kHz.
 pub const WINDOW: usize = 256;
 const SAMPLES_PER_MS: u64 = 8;
+/// How much longer than `speech_start_ms` an onset may take: four windows.
+const WAVER_MS: u32 = 4 * 32;
 
 /// A decision about one window, with sample positions of the caller's audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,10 @@ pub enum Decision {
     Ended(u64),
 }
 
-/// Threshold with hysteresis: speech begins when every window of `speech_start_ms` reaches the
-/// threshold, or with one window that is sure where two would do; a pause begins below the release and is only forgotten at the threshold again.
+/// Threshold with hysteresis both ways: speech begins at a window that reaches the threshold when
+/// the windows of `speech_start_ms` up to it began with such a one and none was below the release,
+/// or with one window that is sure where two would do; a pause begins below the release and is only
+/// forgotten at the threshold again.
 #[derive(Debug)]
 pub struct Detector {
     cfg: VadConfig,
@@ -51,7 +55,12 @@ impl Detector {
             let pause = self.since.is_some() || probability < self.cfg.release;
             (pause && !high, self.cfg.speech_end_ms)
         } else {
-            (high, self.cfg.speech_start_ms)
+            // A soft onset wavers: what has begun is only forgotten below the release, or when
+            // it comes to nothing.
+            let most = u64::from(self.cfg.speech_start_ms + WAVER_MS) * SAMPLES_PER_MS;
+            let young = |since| start + WINDOW as u64 - since <= most;
+            let onset = probability >= self.cfg.release && self.since.is_some_and(young);
+            (high || onset, self.cfg.speech_start_ms)
         };
         if !continues {
             self.since = None;
@@ -60,7 +69,8 @@ impl Detector {
         let since = *self.since.get_or_insert(start);
         let sure = !self.talking && probability >= SURE && least_ms <= SURE_UP_TO_MS;
         let long = start + WINDOW as u64 - since >= u64::from(least_ms) * SAMPLES_PER_MS;
-        if !sure && !long {
+        let decided = self.talking || high;
+        if !decided || !(sure || long) {
             return None;
         }
         self.since = None;
@@ -88,7 +98,7 @@ pub struct Ear {
 impl Ear {
     /// Nothing heard yet.
     pub fn new(cfg: VadConfig, preroll_ms: u32) -> Ear {
-        let back_ms = preroll_ms + cfg.speech_start_ms + 4 * 32;
+        let back_ms = preroll_ms + cfg.speech_start_ms + WAVER_MS;
         let audio = (back_ms as usize * SAMPLES_PER_MS as usize).next_power_of_two();
         let frames = (cfg.speech_end_ms.max(back_ms) / 20 + 16) as usize;
         Ear {
@@ -220,7 +230,19 @@ mod tests {
 
     #[test]
     fn a_click_is_no_speech() {
-        assert_eq!(run(CFG, &[0.1, 0.8, 0.4, 0.84, 0.1, 0.8, 0.1]), []);
+        assert_eq!(run(CFG, &[0.1, 0.8, 0.3, 0.84, 0.1, 0.8, 0.1]), []);
+        // Its echo may stay above the release: without a second window of speech it is none.
+        assert_eq!(run(CFG, &[0.1, 0.8, 0.4, 0.4, 0.4, 0.1]), []);
+    }
+
+    #[test]
+    fn an_onset_that_wavers_is_still_an_onset() {
+        assert_eq!(run(CFG, &[0.1, 0.6, 0.4, 0.7]), [(3, Decision::Started(256))]);
+        // One that comes to nothing for long is forgotten: the next begins anew.
+        let mut p = vec![0.6];
+        p.extend([0.4; 10]);
+        p.extend([0.6; 2]);
+        assert_eq!(run(CFG, &p), [(12, Decision::Started(11 * 256))]);
     }
 
     #[test]
