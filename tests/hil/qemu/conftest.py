@@ -39,6 +39,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if config.getoption("lg_env", None) else True
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The restart, after which things are wrong by intent, comes last."""
+    items.sort(key=lambda item: item.path.stem == "test_restart")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def programs() -> None:
     """What these tests start here; the other suite's SIP peers are not among it."""
