@@ -49,7 +49,9 @@ FORBIDDEN = (
 
 def files() -> list[Path]:
     """What git knows or would take in."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    # A checkout that belongs to another user (a CI's clone) is read all the same.
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    command += ["--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 

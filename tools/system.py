@@ -104,6 +104,7 @@ NEEDS = {
         ("exe:flake8", "exe:shellcheck", "file:/usr/lib/python3/dist-packages/magic/__init__.py"),
         (("flake8", "shellcheck", "python3-magic"),),
     ),
+    "git": Need("lists the files of the checkout", ("exe:git",), (("git",),)),
     "mmdebstrap": Need(
         "makes Debian trees: fresh machines, bundles, images",
         ("exe:mmdebstrap",),
@@ -119,11 +120,11 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "test": (*_BUILD, "speech", "sipp", "baresip"),
     "bench": (*_BUILD, "speech"),
     "hil": (*_BUILD, "speech", "sipp", "baresip", "ssh"),
-    "check": (*_BUILD, "rustfmt", "clippy"),
+    "check": (*_BUILD, "git", "rustfmt", "clippy"),
     "image-verify": ("venv", "kconfig", "buildroot", "buildroot-lint"),
     "image-buildroot": ("venv", "kconfig", "buildroot", "mmdebstrap"),
     "fix": ("venv", "rust", "rustfmt", "clippy"),
-    "fresh": ("mmdebstrap",),
+    "fresh": ("git", "mmdebstrap"),
     "bundle": ("venv", "rust", "mmdebstrap", "emulation"),
     "image": ("venv", "mmdebstrap", "emulation"),
 }
