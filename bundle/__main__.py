@@ -21,10 +21,11 @@ from image.debian.fetch import PackagesGone
 from image.debian.lock import LockError
 from image.release import commit_time, version
 from image.repro import tree_difference
-from image.run import BuildError
+from image.run import BuildError, run
 from tools.apt import AptError
 from tools.cache import ROOT, cache_dir, locked, say
 from tools.fetch import FetchError
+from tools.paths import VENV
 
 OUT = ROOT / "out" / "bundle"
 STARTS = 5
@@ -34,18 +35,17 @@ def main() -> int:
     """Run one verb; build errors are one readable text, not a traceback."""
     parser = argparse.ArgumentParser(prog="python3 -m bundle")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, text in (
-        ("build", "build into out/bundle/ARCH/"),
-        ("repro", "build twice from nothing and compare"),
-    ):
-        verbs.add_parser(name, help=text).add_argument("arch", choices=sorted(ARCHES))
+    build = verbs.add_parser("build", help="build into out/bundle/ARCH/")
+    build.add_argument("--work", type=Path, help="where to work instead of in the user's cache")
+    for verb in (build, verbs.add_parser("repro", help="build twice from nothing and compare")):
+        verb.add_argument("arch", choices=sorted(ARCHES))
     arguments = parser.parse_args()
     arch = ARCHES[arguments.arch]
     try:
         if arguments.verb == "repro":
             return prove(arch)
         started = time.monotonic()
-        made = make(arch, cache_dir() / "bundle", OUT / arch.name)
+        made = make(arch, arguments.work or cache_dir() / "bundle", OUT / arch.name)
         say(f"bundle for {arch.name} made in {time.monotonic() - started:.0f} s")
         report(arch, made)
     except (BuildError, LockError, PackagesGone, AptError, FetchError) as error:
@@ -111,21 +111,42 @@ def _start(target: Target) -> float:
 
 
 def prove(arch: Arch) -> int:
-    """Build twice, each time all of it from nothing; returns 0 when equal, else 1 with the first difference named."""
+    """Build one commit twice, in two checkouts, each time all of it from nothing.
+
+    Returns 0 when the bundles are equal, else 1 with the first difference named.
+    """
     folder = ROOT / "out" / "build"
     folder.mkdir(parents=True, exist_ok=True)
+    commit = run(["git", "-C", ROOT, "rev-parse", "HEAD"]).strip()
     with tempfile.TemporaryDirectory(prefix="bundle-repro-", dir=folder) as scratch:
-        builds = [Path(scratch, "one"), Path(scratch, "the-other-build")]
-        for number, place in enumerate(builds, 1):
+        builds = []
+        for number, place in enumerate([Path(scratch, "one"), Path(scratch, "the-other-build")], 1):
             say(f"{arch.name}: build {number} of 2 in {place.name}/")
-            make(arch, place / "work", place / "out")
+            builds.append(_build_in(place, commit, arch))
             time.sleep(1.1)
-        difference = tree_difference(*(place / "out" / "voice-edge" for place in builds))
-    if difference:
-        print(f"{arch.name}: two builds of the bundle differ, first in {difference}")
-        return 1
-    print(f"{arch.name}: two builds of the bundle, identical")
+        difference = tree_difference(*builds)
+        if difference:
+            print(f"{arch.name}: two builds of the bundle differ, first in {difference}")
+            kept = folder / f"bundle-repro-{arch.name}-kept"
+            shutil.rmtree(kept, ignore_errors=True)
+            for build in builds:
+                shutil.copytree(build, kept / build.relative_to(scratch).parts[0], symlinks=True)
+            print(f"both are kept in {kept.relative_to(ROOT)}")
+            return 1
+    print(f"{arch.name}: two builds of the bundle of commit {commit[:12]}, identical")
     return 0
+
+
+def _build_in(place: Path, commit: str, arch: Arch) -> Path:
+    """A fresh checkout of ``commit`` in ``place`` builds its bundle, with work folders of its own."""
+    checkout = place / "checkout"
+    run(["git", "clone", "--quiet", "--no-checkout", ROOT, checkout])
+    run(["git", "-C", checkout, "checkout", "--quiet", "--detach", commit])
+    (checkout / VENV.name).symlink_to(VENV)
+    command = [sys.executable, "-m", "bundle", "build", arch.name, "--work", str(place / "work")]
+    if subprocess.run(command, cwd=checkout, check=False).returncode != 0:
+        raise BuildError(f"the build in {place.name}/ failed: see above")
+    return checkout / "out" / "bundle" / arch.name / "voice-edge"
 
 
 if __name__ == "__main__":
