@@ -52,6 +52,15 @@ def programs() -> None:
         pytest.fail("not installed: as root, apt-get install -y openssh-client", pytrace=False)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def image(strategy: ApplianceStrategy) -> None:
+    """Told at once, not after the model servers were started for nothing."""
+    shipped = getattr(strategy.source, "image", None)
+    if shipped is not None and not shipped.is_file():
+        arch = strategy.source.arch
+        pytest.exit(f"{shipped} is missing; make it with `just image debian {arch}`", 1)
+
+
 @pytest.fixture(scope="session")
 def telephone(target: Any) -> TelephoneBox:
     """Where the box is reached, and where it reaches us."""
