@@ -327,7 +327,7 @@ fn speech_is_told_with_its_audio() {
     let mut rig = Rig::flowing(15);
     let mut peer = super::rig::Peer::default();
     rig.talk(&mut peer, super::rig::Net::default(), 100);
-    rig.probability = 0.8; // speech, but not sure
+    rig.probability = 0.55; // speech, but not sure
     rig.talk(&mut peer, super::rig::Net::default(), 100);
     rig.probability = 0.0;
     rig.talk(&mut peer, super::rig::Net::default(), 100);
