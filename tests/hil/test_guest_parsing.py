@@ -13,7 +13,9 @@ REST = (
 )
 
 
-def stat(tid: int, name: str, *, flags: int = 0, core: int = 0, priority: int = 0, policy: int = 0) -> str:
+def stat(
+    tid: int, name: str, *, flags: int = 0, core: int = 0, priority: int = 0, policy: int = 0
+) -> str:
     rest = REST.format(flags=flags, core=core, priority=priority, policy=policy)
     return f"{tid} ({name}) {rest}"
 
