@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import abc
 import base64
+import contextlib
 import os
+import select
 import shlex
 import shutil
+import socket
 import sys
+import threading
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +20,7 @@ import attr
 from labgrid.driver.exception import ExecutionError
 from labgrid.driver.qemudriver import QEMUDriver
 from labgrid.factory import target_factory
+from pexpect import TIMEOUT
 
 import voice_edge.demo
 
@@ -78,6 +83,12 @@ class ApplianceQemu(QEMUDriver, AnswersProtocol):
     )
     folder: str = attr.ib(default="", validator=attr.validators.instance_of(str))
     ssh_port: int = attr.ib(default=2222, validator=attr.validators.instance_of(int))
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._news = threading.Condition()
+        self._arrived = bytearray()
+        self._ended = False
 
     @property
     def place(self) -> Path:
@@ -151,12 +162,37 @@ class ApplianceQemu(QEMUDriver, AnswersProtocol):
 
     def on(self) -> None:
         """Start QEMU. Raises ExecutionError when it does not come up."""
+        if self.status:
+            return
         try:
             super().on()
         except TimeoutError:
             raise ExecutionError(
                 f"QEMU did not start: {shlex.join(self._cmd)}; what it said stands above"
             ) from None
+        self._arrived, self._ended = bytearray(), False
+        threading.Thread(target=self._take_in, args=(self._clientsocket,), daemon=True).start()
+
+    def _take_in(self, console: socket.socket) -> None:
+        # All the time, not when a test happens to look: QEMU sends bytes one by one, some 280 of
+        # them fill the socket, and then all of the box stands that writes to its console.
+        with contextlib.suppress(OSError, ValueError):
+            while select.select([console], [], []) and (part := console.recv(4096)):
+                with self._news:
+                    self._arrived += part
+                    self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def _read(self, size: int = 1, timeout: float = 10, max_size: int | None = None) -> bytes:
+        """What has come over the console; nothing once it is gone. Raises pexpect's TIMEOUT."""
+        with self._news:
+            if not self._news.wait_for(lambda: self._arrived or self._ended, timeout):
+                raise TIMEOUT(f"nothing on the console for {timeout:.0f} s")
+            part = bytes(self._arrived[: max_size or None])
+            del self._arrived[: len(part)]
+            return part
 
     def _forwards(self) -> list[str]:
         address, sip = self.box.address, self.box.sip_port
