@@ -20,6 +20,12 @@ fn error_codes() -> std::collections::HashMap<&'static str, &'static str> {
     voicecore_engine::CODES.iter().copied().collect()
 }
 
+/// The release of the core, as its crates have it.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
 /// `Name(field=value, …)` as Python's dataclasses print.
 fn repr(name: &str, fields: &[(&str, Bound<'_, PyAny>)]) -> PyResult<String> {
     let mut parts = Vec::with_capacity(fields.len());
@@ -45,4 +51,6 @@ mod _core {
     };
     #[pymodule_export]
     use super::stats::{CallStats, EngineStats};
+    #[pymodule_export]
+    use super::version;
 }

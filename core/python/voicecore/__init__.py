@@ -26,6 +26,7 @@ from voicecore._core import (
     SpeechEnded,
     SpeechStarted,
     error_codes,
+    version,
 )
 from voicecore._errors import (
     CallGone,
@@ -57,5 +58,8 @@ __all__ = [
     "SpeechEnded",
     "SpeechStarted",
     "VoicecoreError",
+    "__version__",
     "error_codes",
 ]
+
+__version__ = version()

@@ -24,7 +24,11 @@ __all__ = [
     "SpeechEnded",
     "SpeechStarted",
     "error_codes",
+    "version",
 ]
+
+def version() -> str:
+    """The release of the core."""
 
 def error_codes() -> dict[str, str]:
     """Every code of `VoicecoreError.code` with its meaning."""
