@@ -26,7 +26,12 @@ def write(disk: Path, name: str, out: Path, tools: ToolRoot) -> list[Path]:
     for source, target in (("out.zst", made[0]), ("out.qcow2", made[2])):
         shutil.move(tools.work / source, target)
     sums = out / "SHA256SUMS"
-    sums.write_text("".join(f"{sha256_of(path)}  {path.name}\n" for path in made))
+    # The other architecture's lines stay.
+    ours = {path.name for path in made}
+    kept = sums.read_text().splitlines(keepends=True) if sums.exists() else []
+    lines = [line for line in kept if line.split()[-1] not in ours]
+    lines += [f"{sha256_of(path)}  {path.name}\n" for path in made]
+    sums.write_text("".join(sorted(lines, key=lambda line: line.split()[-1])))
     return [*made, sums]
 
 
