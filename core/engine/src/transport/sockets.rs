@@ -32,12 +32,17 @@ impl RtpSockets {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let first = u32::from(range.0).next_multiple_of(2);
         let pairs = ((u32::from(range.1) + 1).saturating_sub(first) / 2) as u16;
-        for _ in 0..pairs {
-            let pair = NEXT.fetch_add(1, Relaxed) % pairs;
+        // From one place through all pairs: others who search at the same time hide none of them.
+        let start = NEXT.fetch_add(1, Relaxed);
+        for step in 0..pairs {
+            let pair = start.wrapping_add(step) % pairs;
             let port = (first + 2 * u32::from(pair)) as u16;
             match RtpSockets::bind(bind_ip, port) {
                 Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
-                other => return other,
+                other => {
+                    NEXT.store(start.wrapping_add(step).wrapping_add(1), Relaxed);
+                    return other;
+                }
             }
         }
         Err(io::ErrorKind::AddrInUse.into())
@@ -107,26 +112,27 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
+    // Ports below those that the kernel gives to others.
     #[test]
     fn pairs_are_even_and_odd_and_within_the_range() {
         for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let mut held = Vec::new();
-            while let Ok(s) = RtpSockets::open(ip, (41_001, 41_010)) {
+            while let Ok(s) = RtpSockets::open(ip, (11_001, 11_010)) {
                 held.push(s);
             }
             let mut ports: Vec<u16> =
                 held.iter().filter_map(|s| s.rtp_addr().ok()).map(|a| a.port()).collect();
             ports.sort_unstable();
-            assert_eq!(ports, [41_002, 41_004, 41_006, 41_008], "{ip}");
+            assert_eq!(ports, [11_002, 11_004, 11_006, 11_008], "{ip}");
             for s in &held {
                 let rtp = s.rtp_addr().map(|a| a.port() + 1);
                 assert_eq!(rtp.ok(), s.rtcp_addr().map(|a| a.port()).ok());
             }
-            let err = RtpSockets::open(ip, (41_001, 41_010)).err().map(|e| e.kind());
+            let err = RtpSockets::open(ip, (11_001, 11_010)).err().map(|e| e.kind());
             assert_eq!(err, Some(io::ErrorKind::AddrInUse));
             // A freed pair can be had again.
             held.pop();
-            assert!(RtpSockets::open(ip, (41_001, 41_010)).is_ok());
+            assert!(RtpSockets::open(ip, (11_001, 11_010)).is_ok());
         }
     }
 
