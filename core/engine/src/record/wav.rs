@@ -8,7 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::media::LINE_RATE;
@@ -41,7 +41,10 @@ impl Wav {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&part)?;
+        // What callers say is nobody else's to hear.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&part)?;
         file.write_all_at(&header(0), 0)?;
         Ok(Wav { file, part, path: path.to_owned(), position: 0, written: 0, told: 0 })
     }

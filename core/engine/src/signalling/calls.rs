@@ -28,6 +28,17 @@ struct Call {
     sip: CallId,
     tenant: Arc<Tenant>,
     recording: Option<PathBuf>,
+    /// A call that came in and whose ACK has not: a 200 alone sends no media, for the SDP may name a
+    /// victim whose address the caller forged.
+    unproved: bool,
+    /// What the SDP agreed on before the ACK.
+    agreed: Option<MediaParams>,
+}
+
+impl Call {
+    fn new(sip: CallId, tenant: &Arc<Tenant>, recording: Option<PathBuf>, came_in: bool) -> Call {
+        Call { sip, tenant: Arc::clone(tenant), recording, unproved: came_in, agreed: None }
+    }
 }
 
 #[derive(Default)]
@@ -61,7 +72,7 @@ impl Calls {
         });
         match prepared {
             Ok(recording) => {
-                self.insert(id, Call { sip, tenant: Arc::clone(tenant), recording });
+                self.insert(id, Call::new(sip, tenant, recording, true));
                 tenant.tell(event(id));
             }
             Err(e) => {
@@ -101,9 +112,7 @@ impl Calls {
             })
         };
         match dialled {
-            Ok((sip, recording)) => {
-                self.insert(id, Call { sip, tenant: Arc::clone(tenant), recording })
-            }
+            Ok((sip, recording)) => self.insert(id, Call::new(sip, tenant, recording, false)),
             Err(e) => {
                 tenant.with_media(|m| m.remove_call(id));
                 fail(tenant, id, &e);
@@ -183,13 +192,23 @@ impl Calls {
     }
 
     pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription) {
-        if let Some((id, call)) = self.find(sip) {
-            call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params(media)));
+        let Some(id) = self.by_sip.get(&sip).copied() else { return };
+        let Some(call) = self.by_id.get_mut(&id) else { return };
+        let params = params(media);
+        if call.unproved {
+            call.agreed = Some(params);
+        } else {
+            call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
         }
     }
 
     pub(super) fn confirmed(&mut self, sip: CallId) {
-        if let Some((id, call)) = self.find(sip) {
+        let Some(id) = self.by_sip.get(&sip).copied() else { return };
+        if let Some(call) = self.by_id.get_mut(&id) {
+            call.unproved = false;
+            if let Some(params) = call.agreed.take() {
+                call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
+            }
             call.tenant
                 .tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
         }
