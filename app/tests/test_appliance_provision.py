@@ -158,7 +158,7 @@ def test_a_disk_moved_to_a_smaller_machine_still_comes_up(tmp_path: Path) -> Non
     outcome = provision.run(places, None)
     assert outcome.provisioned
     assert "choose at most 1" in outcome.problems[0]
-    assert load(places.agent / "voice-edge.toml").media.core == 1
+    assert load(places.agent / "voice-edge.toml").media.cores == (1,)
 
 
 def test_answers_become_the_agents_settings(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_answers_become_the_agents_settings(tmp_path: Path) -> None:
     assert settings.llm.api_key_file.reveal() == "key"
     assert settings.stt.api_key_file is None
     assert settings.recording.dir is None
-    assert (settings.media.core, settings.media.priority) == (3, 70)
+    assert (settings.media.cores, settings.media.priority) == ((3,), 70)
     toml = (places.agent / "voice-edge.toml").read_text()
     assert "same" not in toml
     assert tomllib.loads(toml)

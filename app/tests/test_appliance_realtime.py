@@ -65,17 +65,15 @@ def test_default_policy(cores: int, media: tuple[int, ...], house: tuple[int, ..
     assert plan(machine(cores), None) == Plan(media, (), house)
 
 
-def test_a_quarter_of_a_large_machine_when_the_core_has_as_many_shards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(realtime, "SHARDS", 64)
+def test_a_quarter_of_a_large_machine() -> None:
     found = {n: realtime.default_cores(n) for n in (1, 2, 3, 4, 7, 8, 16, 64)}
     assert found == {1: 0, 2: 1, 3: 1, 4: 1, 7: 1, 8: 2, 16: 4, 64: 16}
 
 
 def test_the_second_thread_of_a_media_core_is_kept_idle_where_there_is_room() -> None:
     found = plan(machine(16, threads=2), None)
-    assert found == Plan((15,), (7,), (*range(7), *range(8, 15)))
+    assert found == Plan((12, 13, 14, 15), (4, 5, 6, 7), (*range(4), *range(8, 12)))
+    assert plan(machine(16, threads=2), 1) == Plan((15,), (7,), (*range(7), *range(8, 15)))
     # Two media cores are two physical ones.
     assert plan(machine(16, threads=2), 2).media == (14, 15)
     assert plan(machine(16, threads=2), 2).idle == (6, 7)

@@ -48,7 +48,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "jitter_max_ms": media.jitter_max_ms,
         "media_timeout_s": media.timeout_s,
         "playout_max_s": media.playout_max_s,
-        "media_core": media.core,
+        "media_cores": media.cores,
         "media_priority": media.priority,
     }
 
@@ -193,6 +193,7 @@ def _summary(stats: Any) -> str:
         "ticks",
         "late_ticks",
         "max_lateness_us",
+        "lateness_p99_us",
         "rx_packets",
         "rx_lost",
     )

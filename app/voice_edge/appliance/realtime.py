@@ -13,8 +13,8 @@ from .answers import Answers
 from .cpus import Topology
 from .places import Places
 
-SHARDS = 1
-"""Media threads of one agent process: more cores than this would lie idle unless asked for."""
+SHARDS = 64
+"""Media threads that one agent process runs at most."""
 SPARE_SIBLINGS_FROM = 8
 """From this many CPUs on, the hyper-threads beside a media core are kept idle as well."""
 UNISOLATED = "voice.rt=none"

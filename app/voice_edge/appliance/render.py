@@ -110,8 +110,7 @@ def agent(answers: Answers, plan: Plan) -> dict[str, str]:
     if answers.recording.enabled:
         tree["recording"] = {"dir": RECORDINGS}
     if plan.media:
-        # The core runs one media shard; with more media cores the others are for further agents.
-        tree["media"] = {"core": min(plan.media), "priority": answers.realtime.priority}
+        tree["media"] = {"cores": sorted(plan.media), "priority": answers.realtime.priority}
     else:
         tree["media"] = {"priority": answers.realtime.priority}
     tree["agent"] = _set(dataclasses.asdict(answers.agent))

@@ -80,7 +80,7 @@ class Media:
     jitter_max_ms: int = setting(200, low=20, high=1_000)
     timeout_s: float = setting(30.0, low=1, high=3_600)
     playout_max_s: float = setting(120.0, low=5, high=600)
-    core: int | None = setting(None, low=0, high=1_023)
+    cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)
 
 

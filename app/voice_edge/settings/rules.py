@@ -27,6 +27,12 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             f"{s.media.jitter_min_ms} lies above media.jitter_max_ms ({s.media.jitter_max_ms})",
             "Swap them or raise the maximum",
         )
+    if len(set(s.media.cores)) != len(s.media.cores):
+        yield (
+            "media.cores",
+            "names a core twice",
+            "Name each once: it gets a media thread of its own",
+        )
     if s.agent.idle_s >= s.agent.max_call_s:
         yield (
             "agent.idle_s",

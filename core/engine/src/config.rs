@@ -47,9 +47,10 @@ pub struct EngineConfig {
     pub media_timeout_s: f64,
     /// Audio that may wait in a call's play-out queue, s.
     pub playout_max_s: f64,
-    /// CPU the media thread is pinned to.
-    pub media_core: Option<usize>,
-    /// SCHED_FIFO priority of the media thread, 1 to 99; `None` is normal scheduling.
+    /// CPUs for media, one media thread pinned to each. None given: the cores that the kernel has
+    /// isolated, and where there are none, one media thread that is not pinned.
+    pub media_cores: Vec<usize>,
+    /// SCHED_FIFO priority of the media threads, 1 to 99; `None` is normal scheduling.
     pub media_priority: Option<u8>,
 }
 
@@ -74,7 +75,7 @@ impl Default for EngineConfig {
             jitter_max_ms: 200,
             media_timeout_s: 30.0,
             playout_max_s: 120.0,
-            media_core: None,
+            media_cores: Vec::new(),
             media_priority: None,
         }
     }
@@ -237,12 +238,19 @@ impl EngineConfig {
                 ));
             }
         }
-        if let Some(core) = self.media_core {
-            if core >= 1024 {
+        for (i, core) in self.media_cores.iter().enumerate() {
+            if *core >= 1024 {
                 return Err(bad(
-                    "media_core",
+                    "media_cores",
                     format!("{core} is out of range"),
-                    "use the number of a CPU of this machine",
+                    "use numbers of CPUs of this machine",
+                ));
+            }
+            if self.media_cores.iter().take(i).any(|c| c == core) {
+                return Err(bad(
+                    "media_cores",
+                    format!("{core} is given twice"),
+                    "give each core once: it gets a media thread of its own",
                 ));
             }
         }
@@ -311,7 +319,8 @@ mod tests {
             ("media_timeout_s", EngineConfig { media_timeout_s: f64::NAN, ..d() }),
             ("playout_max_s", EngineConfig { playout_max_s: 0.0, ..d() }),
             ("media_priority", EngineConfig { media_priority: Some(100), ..d() }),
-            ("media_core", EngineConfig { media_core: Some(5000), ..d() }),
+            ("media_cores", EngineConfig { media_cores: vec![5000], ..d() }),
+            ("media_cores", EngineConfig { media_cores: vec![1, 2, 1], ..d() }),
             (
                 "recording_dir",
                 EngineConfig { recording_dir: Some("/nowhere/at/all".into()), ..d() },

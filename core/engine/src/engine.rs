@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::config::EngineConfig;
 use crate::error::{EngineError, SignallingError};
 use crate::intake::{fetch, EventBatch, Intake};
+use crate::media::cores::isolated;
 use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
 use crate::signalling::{attach, detach, next_id, Command, Dial, Register, SipHandle, Tenant};
 
@@ -410,7 +411,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
         playout_max_s: config.playout_max_s,
         media_timeout_s: config.media_timeout_s,
         recording: config.recording_dir.is_some(),
-        core: config.media_core,
+        cores: if config.media_cores.is_empty() { isolated() } else { config.media_cores.clone() },
         priority: config.media_priority,
         vad: VadConfig {
             threshold: config.vad_threshold,

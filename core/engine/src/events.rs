@@ -90,12 +90,12 @@ pub enum MediaEvent {
 /// What an operator should know. `Display` gives the log line: place, what happened, remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// SCHED_FIFO was asked for and refused; the media thread runs at normal priority.
+    /// SCHED_FIFO was asked for and refused; a media thread runs at normal priority.
     PriorityRefused {
         /// The priority asked for.
         priority: u8,
     },
-    /// The media thread could not be pinned to the core asked for.
+    /// A media thread could not be pinned to the core asked for.
     CoreRefused {
         /// The core asked for.
         core: usize,
@@ -117,8 +117,10 @@ pub enum Notice {
         /// Samples a channel.
         samples: u64,
     },
-    /// Ticks were lost: the machine did not run the media thread in time.
+    /// Ticks were lost: the machine did not run a media thread in time.
     TicksSkipped {
+        /// Number of the media thread, as in its name: `vc-media-0`.
+        shard: usize,
         /// Number of 20 ms ticks given up.
         count: u64,
     },
@@ -142,7 +144,7 @@ impl fmt::Display for Notice {
             Notice::CoreRefused { core, errno } => write!(
                 f,
                 "media thread: could not be pinned to core {core} (error {errno}), running \
-                 unpinned; set media_core to a core this process may use"
+                 unpinned; set media_cores to cores this process may use"
             ),
             Notice::EventsDropped { count } => write!(
                 f,
@@ -159,10 +161,10 @@ impl fmt::Display for Notice {
                 "recording: disk too slow, {samples} samples replaced by silence; use a faster \
                  disk or fewer recorded calls"
             ),
-            Notice::TicksSkipped { count } => write!(
+            Notice::TicksSkipped { shard, count } => write!(
                 f,
-                "media thread: {count} ticks of 20 ms lost because it was not run in time; give it \
-                 a core of its own (media_core) and a priority (media_priority)"
+                "media thread {shard}: {count} ticks of 20 ms lost because it was not run in time; \
+                 give it a core of its own (media_cores) and a priority (media_priority)"
             ),
         }
     }

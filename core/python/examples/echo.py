@@ -110,7 +110,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         max_calls=options.max_calls,
         rtp_ports=(options.rtp_ports[0], options.rtp_ports[1]),
         recording_dir=options.record,
-        media_core=options.media_core,
+        media_cores=options.media_core or (),
         media_priority=options.media_priority,
     )
     totals: dict[str, Any] = {"calls_ended": 0, "statuses": {}, "recordings": []}
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--play", metavar="FILE|tone", help="instead of the echo")
     parser.add_argument("--record", metavar="DIR")
     parser.add_argument("--stats-json", metavar="FILE")
-    parser.add_argument("--media-core", type=int)
+    parser.add_argument("--media-core", type=int, action="append")
     parser.add_argument("--media-priority", type=int)
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -54,7 +54,7 @@ impl EngineConfig {
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
         codecs=default_codecs(), max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
-        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_core=None, media_priority=None))]
+        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_cores=Vec::new(), media_priority=None))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -77,7 +77,7 @@ impl EngineConfig {
         jitter_max_ms: i64,
         media_timeout_s: f64,
         playout_max_s: f64,
-        media_core: Option<i64>,
+        media_cores: Vec<i64>,
         media_priority: Option<i64>,
     ) -> PyResult<Self> {
         let inner = Config {
@@ -102,7 +102,10 @@ impl EngineConfig {
             jitter_max_ms: ranged(py, "jitter_max_ms", jitter_max_ms)?,
             media_timeout_s,
             playout_max_s,
-            media_core: media_core.map(|v| ranged(py, "media_core", v)).transpose()?,
+            media_cores: media_cores
+                .into_iter()
+                .map(|v| ranged(py, "media_cores", v))
+                .collect::<PyResult<_>>()?,
             media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
         };
         inner.validate().map_err(|e| raise(py, &e.into()))?;
@@ -200,8 +203,8 @@ impl EngineConfig {
     }
 
     #[getter]
-    fn media_core(&self) -> Option<usize> {
-        self.inner.media_core
+    fn media_cores(&self) -> Vec<usize> {
+        self.inner.media_cores.clone()
     }
 
     #[getter]

@@ -52,7 +52,7 @@ def test_defaults() -> None:
         ("jitter_max_ms", 10),
         ("media_timeout_s", 0.0),
         ("playout_max_s", float("inf")),
-        ("media_core", -1),
+        ("media_cores", [-1]),
         ("media_priority", 0),
         ("media_priority", 100),
     ],

@@ -58,7 +58,7 @@ class EngineConfig:
         jitter_max_ms: int = 200,
         media_timeout_s: float = 30.0,
         playout_max_s: float = 120.0,
-        media_core: int | None = None,
+        media_cores: Sequence[int] = (),
         media_priority: int | None = None,
     ) -> EngineConfig:
         """
@@ -82,8 +82,11 @@ class EngineConfig:
             jitter_max_ms: greatest jitter buffer delay.
             media_timeout_s: silence on RTP after which MediaTimeout is told.
             playout_max_s: audio that may wait in a call's play-out queue.
-            media_core: CPU the media thread is pinned to.
-            media_priority: SCHED_FIFO priority 1 to 99; None is normal scheduling.
+            media_cores: CPUs for media, one media thread pinned to each, calls spread evenly. None given: the
+                cores that the kernel has isolated (``isolcpus=``), and where there are none, one media thread
+                that is not pinned. A core that is refused is logged as a warning; its thread runs unpinned.
+            media_priority: SCHED_FIFO priority 1 to 99 of the media threads; None is normal scheduling. Where
+                the system refuses it, a warning is logged and they run with normal priority.
         """
     @property
     def bind(self) -> str: ...
@@ -122,7 +125,7 @@ class EngineConfig:
     @property
     def playout_max_s(self) -> float: ...
     @property
-    def media_core(self) -> int | None: ...
+    def media_cores(self) -> list[int]: ...
     @property
     def media_priority(self) -> int | None: ...
 
@@ -246,6 +249,8 @@ class EngineStats:
         late_ticks: int = ...,
         skipped_ticks: int = ...,
         max_lateness_us: int = ...,
+        lateness_p50_us: int = ...,
+        lateness_p99_us: int = ...,
         calls_active: int = ...,
         calls_total: int = ...,
         rx_packets: int = ...,
@@ -265,19 +270,27 @@ class EngineStats:
     ) -> EngineStats: ...
     @property
     def ticks(self) -> int:
-        """20 ms ticks run."""
+        """20 ms ticks run, the sum over media threads."""
 
     @property
     def late_ticks(self) -> int:
-        """Ticks that began more than 5 ms late."""
+        """Parts of ticks (a quarter of the calls each) that began more than 5 ms late."""
 
     @property
     def skipped_ticks(self) -> int:
-        """Ticks given up because the media thread was not run for too long."""
+        """Ticks given up because a media thread was not run for too long."""
 
     @property
     def max_lateness_us(self) -> int:
-        """Greatest lateness of a tick, µs."""
+        """Greatest lateness of a part of a tick, µs."""
+
+    @property
+    def lateness_p50_us(self) -> int:
+        """Half of all parts of ticks began no later than this, µs."""
+
+    @property
+    def lateness_p99_us(self) -> int:
+        """99 of 100 parts of ticks began no later than this, µs."""
 
     @property
     def calls_active(self) -> int:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The media thread: a 20 ms clock with absolute wake-up times.
+//! A media thread: a 20 ms clock with absolute wake-up times, one for each phase of the tick.
 //!
-//! A tick that begins late is run at once and the next one keeps its time, so lateness does not add
+//! A phase that begins late is run at once and the next one keeps its time, so lateness does not add
 //! up. Up to [`CATCH_UP`] missed ticks are run one after the other; when more were missed, the rest
 //! is given up: counted, told, and every call's clocks skip them.
 
@@ -17,14 +17,16 @@ use thread_priority::unix::{
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
 use super::counters::ClockCounters;
+use super::roster::PHASES;
 use super::shard::Shard;
 use super::TICK_NS;
 use crate::events::Notice;
 
 /// Missed ticks that are made up for.
 const CATCH_UP: u64 = 5;
-/// A tick later than this is counted as late.
+/// A tick that begins later than this is counted as late.
 const LATE_NS: u64 = 5_000_000;
+const PHASE_NS: u64 = TICK_NS / PHASES as u64;
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
@@ -54,11 +56,15 @@ pub(crate) fn run(
         shard.notice(notice);
     }
     let mut next = now_ns() + TICK_NS;
+    let mut phase = 0;
     while !stop.load(Ordering::Acquire) {
         sleep_until(next);
         let now = now_ns();
         let lateness = now.saturating_sub(next);
-        counters.ticks.add(1);
+        counters.lateness.record(lateness);
+        if phase == 0 {
+            counters.ticks.add(1);
+        }
         if lateness > LATE_NS {
             counters.late_ticks.add(1);
         }
@@ -71,8 +77,9 @@ pub(crate) fn run(
             shard.skip(missed);
             next += missed * TICK_NS;
         }
-        shard.tick(now);
-        next += TICK_NS;
+        shard.tick(phase, now);
+        next += PHASE_NS;
+        phase = (phase + 1) % PHASES;
     }
     shard.take_commands(now_ns());
     shard.remove_all(now_ns());

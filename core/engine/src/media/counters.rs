@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::histogram::Histogram;
 use super::{CallStats, Codec, MediaStats};
 
 /// A number with one writer.
@@ -89,13 +90,15 @@ impl CallCounters {
     }
 }
 
-/// The clock's counters.
+/// A media thread's counters of its clock.
 #[derive(Debug, Default)]
 pub(crate) struct ClockCounters {
     pub(crate) ticks: Counter,
     pub(crate) late_ticks: Counter,
     pub(crate) skipped_ticks: Counter,
     pub(crate) max_lateness_us: Counter,
+    /// Of each phase, ns.
+    pub(crate) lateness: Histogram,
 }
 
 /// Adds a call's counters to those of all calls.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The side of the media thread that other threads see. Locks here are between those other threads
-//! only; the media thread is reached through lock-free queues.
+//! The side of the media threads that other threads see. Locks here are between those other threads
+//! only; the media threads are reached through lock-free queues.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,14 +10,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
-use rustix::event::epoll;
 
 use super::call::Call;
 use super::clock;
-use super::counters::{sum_up, CallCounters, ClockCounters};
+use super::counters::{CallCounters, ClockCounters};
+use super::histogram::Distribution;
 use super::outbox::{rings, Garbage, Inbox, Record};
 use super::playout::{Level, Playout};
-use super::shard::{Command, Line, Shard};
+use super::roster::{Known, Roster, Seat};
+use super::shard::{Command, Line, Polls, Shard};
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
 use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats};
@@ -37,57 +37,44 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A media thread and the way to it.
 #[derive(Debug)]
-struct Known {
-    place: usize,
-    counters: Arc<CallCounters>,
-    voice: Mutex<Voice>,
-    removed: AtomicBool,
+struct Worker {
+    commands: Arc<ArrayQueue<Command>>,
+    clock: Arc<ClockCounters>,
+    thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
-struct Registry {
-    calls: HashMap<u64, Arc<Known>>,
-    free: Vec<usize>,
-    total: u64,
-    /// Counters of calls that have ended.
-    ended: MediaStats,
-}
-
-/// The media thread, and the recorder thread if asked for. Shared by reference between threads.
+/// The media threads, and the recorder thread if asked for. Shared by reference between threads.
 #[derive(Debug)]
 pub struct MediaEngine {
     cfg: MediaConfig,
     waker: Arc<Waker>,
-    commands: Arc<ArrayQueue<Command>>,
+    workers: Vec<Worker>,
     garbage: Arc<ArrayQueue<Garbage>>,
-    inbox: Mutex<Inbox>,
-    registry: Mutex<Registry>,
-    clock: Arc<ClockCounters>,
+    /// One for each worker.
+    inboxes: Mutex<Vec<Inbox>>,
+    roster: Mutex<Roster>,
     dropped: Arc<AtomicU64>,
     records: Arc<RecorderQueues>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
 }
 
 impl MediaEngine {
-    /// Starts the threads.
+    /// Starts the threads: one for each core of `cfg.cores`, or one that is not pinned.
     ///
     /// # Errors
     /// [`MediaError::Start`] when the system refuses a thread or descriptor. A refused priority or
     /// core is no error: it arrives as a notice.
     pub fn start(cfg: MediaConfig) -> Result<MediaEngine, MediaError> {
         let start = |what| move |source| MediaError::Start { what, source };
-        let places = cfg.max_calls + SPARE_PLACES;
+        let shards = cfg.cores.len().max(1);
+        // A new call goes to the shard with the fewest, so none has more than its part.
+        let places = cfg.max_calls.div_ceil(shards) + SPARE_PLACES;
         let waker = Arc::new(Waker::new().map_err(start("event descriptor"))?);
-        let commands = Arc::new(ArrayQueue::new(4096 + places * 8));
-        let garbage = Arc::new(ArrayQueue::new(4096 + places * 16));
-        let dropped = Arc::new(AtomicU64::new(0));
-        let (outbox, inbox) = rings(places, Arc::clone(&garbage), Arc::clone(&dropped));
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| MediaError::Start { what: "epoll", source: e.into() })?;
-        let records = Arc::new(RecorderQueues::new(places));
+        let garbage = Arc::new(ArrayQueue::new(4096 + shards * places * 16));
+        let records = Arc::new(RecorderQueues::new(shards * places));
         let recorder = if cfg.recording {
             let queues = (Arc::clone(&records), Arc::clone(&garbage), Arc::clone(&waker));
             let recorder = Recorder::start(queues.0, queues.1, queues.2);
@@ -95,38 +82,45 @@ impl MediaEngine {
         } else {
             None
         };
+        let roster = Mutex::new(Roster::new(shards, places));
+        let mut engine = MediaEngine {
+            cfg,
+            waker,
+            workers: Vec::with_capacity(shards),
+            garbage,
+            inboxes: Mutex::new(Vec::with_capacity(shards)),
+            roster,
+            dropped: Arc::new(AtomicU64::new(0)),
+            records,
+            stop: Arc::new(AtomicBool::new(false)),
+            recorder,
+        };
+        for number in 0..shards {
+            // When one is refused, those that run are stopped by the drop.
+            engine.start_worker(number, places)?;
+        }
+        Ok(engine)
+    }
+
+    fn start_worker(&mut self, number: usize, places: usize) -> Result<(), MediaError> {
+        let start = |what| move |source| MediaError::Start { what, source };
+        let commands = Arc::new(ArrayQueue::new(4096 + places * 8));
+        let (outbox, inbox) = rings(places, Arc::clone(&self.garbage), Arc::clone(&self.dropped));
+        let polls = Polls::new().map_err(start("epoll"))?;
         let clock = Arc::new(ClockCounters::default());
-        let stop = Arc::new(AtomicBool::new(false));
-        let (counters, flag) = (Arc::clone(&clock), Arc::clone(&stop));
-        let (core, priority) = (cfg.core, cfg.priority);
-        let (asked, woken) = (Arc::clone(&commands), Arc::clone(&waker));
+        let (counters, flag) = (Arc::clone(&clock), Arc::clone(&self.stop));
+        let (core, priority) = (self.cfg.cores.get(number).copied(), self.cfg.priority);
+        let (asked, woken) = (Arc::clone(&commands), Arc::clone(&self.waker));
         let thread = std::thread::Builder::new()
-            .name("vc-media-0".into())
+            .name(format!("vc-media-{number}"))
             .spawn(move || {
-                let shard = Shard::new(places, asked, outbox, woken, poll);
+                let shard = Shard::new(number, places, asked, outbox, woken, polls);
                 clock::run(shard, core, priority, &counters, &flag);
             })
             .map_err(start("media thread"))?;
-        let registry = Registry {
-            calls: HashMap::new(),
-            free: (0..places).rev().collect(),
-            total: 0,
-            ended: MediaStats::default(),
-        };
-        Ok(MediaEngine {
-            cfg,
-            waker,
-            commands,
-            garbage,
-            inbox: Mutex::new(inbox),
-            registry: Mutex::new(registry),
-            clock,
-            dropped,
-            records,
-            stop,
-            thread: Some(thread),
-            recorder,
-        })
+        lock(&self.inboxes).push(inbox);
+        self.workers.push(Worker { commands, clock, thread: Some(thread) });
+        Ok(())
     }
 
     /// Readable when events wait. Written at most once a tick.
@@ -164,33 +158,16 @@ impl MediaEngine {
         };
         let media = Call::new(call, &self.cfg, identity()?, playout, tap, Arc::clone(&counters));
         let line = Box::new(Line { call: media, sockets });
-        let place = {
-            let mut registry = lock(&self.registry);
-            if registry.calls.contains_key(&call) {
-                return Err(MediaError::CallExists(call));
-            }
-            let max = self.cfg.max_calls;
-            let running =
-                registry.calls.values().filter(|k| !k.removed.load(Ordering::Relaxed)).count();
-            if running >= max {
-                return Err(MediaError::TooManyCalls { max });
-            }
-            let place = registry.free.pop().ok_or(MediaError::TooManyCalls { max })?;
-            registry.total += 1;
-            let voice = Mutex::new(Voice::new(call, self.cfg.playout_max_s, level));
-            let removed = AtomicBool::new(false);
-            registry.calls.insert(call, Arc::new(Known { place, counters, voice, removed }));
-            place
-        };
+        let voice = Voice::new(call, self.cfg.playout_max_s, level);
+        let seat = lock(&self.roster).add(call, self.cfg.max_calls, counters, voice)?;
         if let Some(reel) = reel {
             // As many places as calls: it is never full.
             let _ = self.records.new.push(reel);
         }
-        let sent = self.command(Command::Add { place, line });
+        let Seat { phase, place, .. } = seat;
+        let sent = self.command(seat, Command::Add { place, phase, line });
         if sent.is_err() {
-            let mut registry = lock(&self.registry);
-            registry.calls.remove(&call);
-            registry.free.push(place);
+            lock(&self.roster).forget(call);
         }
         sent
     }
@@ -199,18 +176,17 @@ impl MediaEngine {
     /// Unknown calls are ignored.
     pub fn set_media(&self, call: u64, media: MediaParams) {
         if let Some(known) = self.known(call) {
-            let place = known.place;
-            let _ = self.command(Command::SetMedia { place, call, params: media });
+            let Seat { place, .. } = known.seat;
+            let _ = self.command(known.seat, Command::SetMedia { place, call, params: media });
         }
     }
 
     /// Ends a call: RTCP BYE, sockets closed, WAV finished; then
     /// [`crate::events::MediaEvent::Closed`]. Unknown calls are ignored.
     pub fn remove_call(&self, call: u64) {
-        if let Some(known) = self.known(call) {
-            if !known.removed.swap(true, Ordering::Relaxed) {
-                let _ = self.command(Command::Remove { place: known.place, call });
-            }
+        let seat = lock(&self.roster).leave(call);
+        if let Some(seat) = seat {
+            let _ = self.command(seat, Command::Remove { place: seat.place, call });
         }
     }
 
@@ -223,13 +199,16 @@ impl MediaEngine {
     /// [`MediaError::NoSuchCall`], [`MediaError::Busy`].
     pub fn play(&self, call: u64, pcm: &[u8], rate: u32, turn: u64) -> Result<(), MediaError> {
         let known = self.known(call).ok_or(MediaError::NoSuchCall(call))?;
-        if known.removed.load(Ordering::Relaxed) {
+        if known.removed() {
             return Err(MediaError::NoSuchCall(call));
         }
         // Held until the command is queued: chunks of two threads must not change places.
         let mut voice = lock(&known.voice);
         match voice.play(pcm, rate, turn)? {
-            Some(push) => self.command(Command::Play { place: known.place, call, push }),
+            Some(push) => {
+                let Seat { place, .. } = known.seat;
+                self.command(known.seat, Command::Play { place, call, push })
+            }
             None => Ok(()),
         }
     }
@@ -240,7 +219,8 @@ impl MediaEngine {
         let Some(known) = self.known(call) else { return };
         let mut voice = lock(&known.voice);
         for push in voice.finish(turn) {
-            let _ = self.command(Command::Play { place: known.place, call, push });
+            let Seat { place, .. } = known.seat;
+            let _ = self.command(known.seat, Command::Play { place, call, push });
         }
     }
 
@@ -249,7 +229,8 @@ impl MediaEngine {
         let Some(known) = self.known(call) else { return };
         let mut voice = lock(&known.voice);
         let spare = voice.clear(turn);
-        let _ = self.command(Command::Clear { place: known.place, call, turn, spare });
+        let Seat { place, .. } = known.seat;
+        let _ = self.command(known.seat, Command::Clear { place, call, turn, spare });
     }
 
     /// Fetches what happened since the last drain into `batch`, which is cleared first. Also makes
@@ -258,12 +239,23 @@ impl MediaEngine {
         batch.clear();
         // First of all: an event after this makes the descriptor readable again.
         self.waker.drain();
-        let mut inbox = lock(&self.inbox);
+        let mut inboxes = lock(&self.inboxes);
         // The recorder tells the end of a call only after the media thread told the rest, so its
         // queue is looked at first and told last.
         let late = self.records.events.len();
-        let ready = inbox.events.slots();
-        for _ in 0..ready {
+        for inbox in inboxes.iter_mut() {
+            self.drain_one(inbox, batch);
+        }
+        // Sockets of ended calls are closed before their end is heard of.
+        while self.garbage.pop().is_some() {}
+        for _ in 0..late {
+            let Some(record) = self.records.events.pop() else { break };
+            self.translate(record, batch);
+        }
+    }
+
+    fn drain_one(&self, inbox: &mut Inbox, batch: &mut Batch) {
+        for _ in 0..inbox.events.slots() {
             let Ok(record) = inbox.events.pop() else { break };
             if let Record::Audio { call, at_ns, len } = record {
                 let offset = batch.audio.len();
@@ -277,12 +269,6 @@ impl MediaEngine {
             } else {
                 self.translate(record, batch);
             }
-        }
-        // Sockets of ended calls are closed before their end is heard of.
-        while self.garbage.pop().is_some() {}
-        for _ in 0..late {
-            let Some(record) = self.records.events.pop() else { break };
-            self.translate(record, batch);
         }
     }
 
@@ -305,7 +291,7 @@ impl MediaEngine {
             }
             Record::Notice { call, notice } => MediaEvent::Notice { call, notice },
             Record::Closed { call } => {
-                let Some(stats) = self.forget(call) else { return };
+                let Some(stats) = lock(&self.roster).forget(call) else { return };
                 MediaEvent::Closed { call, stats: Box::new(stats) }
             }
             Record::Audio { .. } => return,
@@ -313,30 +299,27 @@ impl MediaEngine {
         batch.events.push(event);
     }
 
-    fn forget(&self, call: u64) -> Option<CallStats> {
-        let mut registry = lock(&self.registry);
-        let known = registry.calls.remove(&call)?;
-        let stats = known.counters.stats();
-        sum_up(&mut registry.ended, &stats);
-        registry.free.push(known.place);
-        Some(stats)
-    }
-
-    /// Counters over all calls. Reads atomics; never waits for the media thread.
+    /// Counters over all calls and threads. Reads atomics; never waits for a media thread.
     pub fn engine_stats(&self) -> MediaStats {
-        let registry = lock(&self.registry);
-        let mut all = registry.ended;
-        for known in registry.calls.values() {
-            sum_up(&mut all, &known.counters.stats());
-            all.calls_active += u64::from(!known.removed.load(Ordering::Relaxed));
+        let mut all = lock(&self.roster).stats();
+        for Worker { clock, .. } in &self.workers {
+            all.ticks += clock.ticks.get();
+            all.late_ticks += clock.late_ticks.get();
+            all.skipped_ticks += clock.skipped_ticks.get();
+            all.max_lateness_us = all.max_lateness_us.max(clock.max_lateness_us.get());
         }
-        all.calls_total = registry.total;
-        all.ticks = self.clock.ticks.get();
-        all.late_ticks = self.clock.late_ticks.get();
-        all.skipped_ticks = self.clock.skipped_ticks.get();
-        all.max_lateness_us = self.clock.max_lateness_us.get();
+        let lateness = self.lateness();
+        all.lateness_p50_us = lateness.quantile(0.5) / 1000;
+        all.lateness_p99_us = lateness.quantile(0.99) / 1000;
         all.events_dropped = self.dropped.load(Ordering::Relaxed);
         all.recording_errors = self.records.errors.load(Ordering::Relaxed);
+        all
+    }
+
+    /// How late the phases of all ticks began, ns.
+    pub fn lateness(&self) -> Distribution {
+        let mut all = Distribution::default();
+        self.workers.iter().for_each(|w| w.clock.lateness.add_to(&mut all));
         all
     }
 
@@ -352,7 +335,7 @@ impl MediaEngine {
 
     fn shut_down(&mut self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.workers.iter_mut().filter_map(|w| w.thread.take()) {
             // A panic there was printed by the panic hook; the recordings are still completed.
             let _ = thread.join();
         }
@@ -360,18 +343,21 @@ impl MediaEngine {
             recorder.stop();
         }
         while self.garbage.pop().is_some() {}
-        while self.commands.pop().is_some() {}
+        for worker in &self.workers {
+            while worker.commands.pop().is_some() {}
+        }
     }
 
     fn known(&self, call: u64) -> Option<Arc<Known>> {
-        lock(&self.registry).calls.get(&call).cloned()
+        lock(&self.roster).get(call).cloned()
     }
 
     /// Queues a command; waits a little for a media thread that lags.
-    fn command(&self, command: Command) -> Result<(), MediaError> {
+    fn command(&self, seat: Seat, command: Command) -> Result<(), MediaError> {
+        let Some(worker) = self.workers.get(seat.shard) else { return Err(MediaError::Busy) };
         let mut command = command;
         for _ in 0..PATIENCE {
-            match self.commands.push(command) {
+            match worker.commands.push(command) {
                 Ok(()) => return Ok(()),
                 Err(back) => command = back,
             }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The media thread: every 20 ms, for each of its calls, receive, decode, voice activity, play-out
+//! The media threads: every 20 ms, for each of its calls, receive, decode, voice activity, play-out
 //! and send. [`MediaEngine`] is its interface; nothing else touches a call's media state.
 
 mod call;
 mod clock;
+pub(crate) mod cores;
 mod counters;
 mod engine;
 pub mod g711;
+mod histogram;
 pub mod jitter;
 pub(crate) mod outbox;
 mod playout;
@@ -14,6 +16,7 @@ pub mod plc;
 #[doc(hidden)]
 pub mod probe;
 pub mod resample;
+mod roster;
 mod shard;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ pub(crate) mod waker;
 
 pub use crate::transport::RtpSockets;
 pub use engine::MediaEngine;
+pub use histogram::Distribution;
 pub use types::{
     CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, VadConfig,
     FRAME, LINE_RATE, TICK_NS,

@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
-use rustix::event::epoll;
 
 use super::call::Call;
 use super::counters::CallCounters;
 use super::outbox::{rings, Garbage, Inbox};
 use super::playout::{Entry, Level, Playout};
-use super::shard::{Command, Line, Shard};
+use super::roster::PHASES;
+use super::shard::{Command, Line, Polls, Shard};
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
 use super::{Codec, Direction, MediaConfig, MediaParams, RtpSockets, TICK_NS};
@@ -42,9 +42,8 @@ impl Probe {
         let commands = Arc::new(ArrayQueue::new(calls * 4));
         let garbage = Arc::new(ArrayQueue::new(calls * 8));
         let (out, inbox) = rings(calls, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = Arc::new(Waker::new()?);
-        let mut shard = Shard::new(calls, Arc::clone(&commands), out, waker, poll);
+        let mut shard = Shard::new(0, calls, Arc::clone(&commands), out, waker, Polls::new()?);
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for _ in 0..calls {
@@ -76,7 +75,7 @@ impl Probe {
             let push = Push { entry: Entry::Audio { turn: 1, pcm: pcm.to_vec() }, room: None };
             let line = Box::new(Line { call: media, sockets });
             for command in [
-                Command::Add { place, line },
+                Command::Add { place, phase: place / 2 % PHASES, line },
                 Command::SetMedia { place, call, params },
                 Command::Play { place, call, push },
             ] {
@@ -91,26 +90,33 @@ impl Probe {
 
     /// One tick; `clock` is read between the parts. Gives what it showed for each of [`PARTS`].
     pub fn tick(&mut self, clock: impl Fn() -> u64) -> [u64; PARTS.len()] {
-        self.now_ns += TICK_NS;
-        let now = self.now_ns;
-        let start = clock();
-        self.shard.send(now);
-        let sent = clock();
-        self.shard.receive(now);
-        let received = clock();
-        self.shard.decode(now);
-        let decoded = clock();
-        self.shard.judge(now);
-        let judged = clock();
-        self.shard.finish();
-        let end = clock();
+        let mut parts = [0; PARTS.len()];
+        for phase in 0..PHASES {
+            self.now_ns += TICK_NS / PHASES as u64;
+            let now = self.now_ns;
+            let start = clock();
+            self.shard.send(phase, now);
+            let sent = clock();
+            self.shard.receive(phase, now);
+            let received = clock();
+            self.shard.decode(phase, now);
+            let decoded = clock();
+            self.shard.judge(now);
+            let judged = clock();
+            self.shard.finish(phase);
+            let ends = [sent, received, decoded, judged, clock()];
+            let begins = [start, sent, received, decoded, judged];
+            for (part, (begin, end)) in parts.iter_mut().zip(begins.iter().zip(ends)) {
+                *part += end - begin;
+            }
+        }
         while self.garbage.pop().is_some() {}
         while self.inbox.events.pop().is_ok() {}
         let n = self.inbox.audio.slots();
         if let Ok(chunk) = self.inbox.audio.read_chunk(n) {
             chunk.commit_all();
         }
-        [sent - start, received - sent, decoded - received, judged - decoded, end - judged]
+        parts
     }
 
     /// Packets sent, received, lost; frames concealed; over all calls.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A media shard: the calls of one thread, their sockets, and what is done with them in a tick.
 //!
-//! Order within a tick: commands, sending (so that our packets leave evenly), receiving, voice
-//! activity over all calls at once, hand-over, one wake-up.
+//! Each call belongs to one of the tick's phases. Order within a phase: commands, sending (so that our packets leave evenly), receiving, voice
+//! activity over all its calls at once, hand-over, one wake-up.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use rustix::event::Timespec;
 use super::call::{Call, Port};
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;
+use super::roster::PHASES;
 use super::voice::Push;
 use super::waker::Waker;
 use super::MediaParams;
@@ -32,7 +34,7 @@ const DATAGRAM: usize = 2048;
 /// What the other threads ask of the shard.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Add { place: usize, line: Box<Line> },
+    Add { place: usize, phase: usize, line: Box<Line> },
     SetMedia { place: usize, call: u64, params: MediaParams },
     Remove { place: usize, call: u64 },
     Play { place: usize, call: u64, push: Push },
@@ -46,20 +48,39 @@ pub(crate) struct Line {
     pub(crate) sockets: RtpSockets,
 }
 
+/// What the sockets of each phase are looked for with.
+#[derive(Debug)]
+pub(crate) struct Polls([OwnedFd; PHASES]);
+
+impl Polls {
+    pub(crate) fn new() -> io::Result<Polls> {
+        let one = || epoll::create(epoll::CreateFlags::CLOEXEC);
+        Ok(Polls([one()?, one()?, one()?, one()?]))
+    }
+}
+
+/// A phase's calls.
+struct Phase {
+    epoll: OwnedFd,
+    /// Their places.
+    active: Vec<usize>,
+}
+
 /// The shard.
 pub(crate) struct Shard {
+    number: usize,
     commands: Arc<ArrayQueue<Command>>,
     out: Outbox,
     waker: Arc<Waker>,
-    epoll: OwnedFd,
     ready: Vec<epoll::Event>,
     /// By place. A place keeps its call from add to remove.
     lines: Vec<Option<Box<Line>>>,
-    /// Places in use.
-    active: Vec<usize>,
+    /// By place: the phase of its call.
+    phase_of: Vec<usize>,
+    phases: [Phase; PHASES],
     bank: Bank,
     probabilities: Vec<(Slot, f32)>,
-    /// Places that staged a window this tick, in the bank's order.
+    /// Places that staged a window in this phase, in the bank's order.
     staged: Vec<usize>,
     /// Ends that found no room in the event ring.
     unsaid: Vec<u64>,
@@ -67,22 +88,25 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(
+        number: usize,
         places: usize,
         commands: Arc<ArrayQueue<Command>>,
         out: Outbox,
         waker: Arc<Waker>,
-        epoll: OwnedFd,
+        polls: Polls,
     ) -> Shard {
         let none =
             epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let phase = |epoll| Phase { epoll, active: Vec::with_capacity(places) };
         Shard {
+            number,
             commands,
             out,
             waker,
-            epoll,
             ready: vec![none; places * 2],
             lines: (0..places).map(|_| None).collect(),
-            active: Vec::with_capacity(places),
+            phase_of: vec![0; places],
+            phases: polls.0.map(phase),
             bank: Bank::new(Rate::R8k, places),
             probabilities: Vec::with_capacity(places),
             staged: Vec::with_capacity(places),
@@ -97,22 +121,20 @@ impl Shard {
 
     /// Ticks were given up: every call's clocks run on.
     pub(crate) fn skip(&mut self, ticks: u64) {
-        self.notice(Notice::TicksSkipped { count: ticks });
-        for place in &self.active {
-            if let Some(Some(line)) = self.lines.get_mut(*place) {
-                line.call.skip(ticks);
-            }
+        self.notice(Notice::TicksSkipped { shard: self.number, count: ticks });
+        for line in self.lines.iter_mut().flatten() {
+            line.call.skip(ticks);
         }
     }
 
-    /// One tick.
-    pub(crate) fn tick(&mut self, now_ns: u64) {
+    /// A phase of a tick. The same calls come again 20 ms later.
+    pub(crate) fn tick(&mut self, phase: usize, now_ns: u64) {
         self.take_commands(now_ns);
-        self.send(now_ns);
-        self.receive(now_ns);
-        self.decode(now_ns);
+        self.send(phase, now_ns);
+        self.receive(phase, now_ns);
+        self.decode(phase, now_ns);
         self.judge(now_ns);
-        self.finish();
+        self.finish(phase);
     }
 
     pub(crate) fn take_commands(&mut self, now_ns: u64) {
@@ -125,7 +147,7 @@ impl Shard {
 
     fn command(&mut self, command: Command, now_ns: u64) {
         match command {
-            Command::Add { place, line } => self.add(place, line),
+            Command::Add { place, phase, line } => self.add(place, phase, line),
             Command::SetMedia { place, call, params } => {
                 if let Some(line) = self.line(place, call) {
                     line.call.set_media(params, now_ns);
@@ -164,22 +186,25 @@ impl Shard {
         self.lines.get_mut(place)?.as_deref_mut().filter(|l| l.call.id == call)
     }
 
-    fn add(&mut self, place: usize, mut line: Box<Line>) {
+    fn add(&mut self, place: usize, phase: usize, mut line: Box<Line>) {
+        let (Some(mine), Some(l)) = (self.phases.get_mut(phase), self.lines.get_mut(place)) else {
+            return self.out.discard(Garbage::Line(line));
+        };
+        if l.is_some() {
+            return self.out.discard(Garbage::Line(line));
+        }
         line.call.slot = self.bank.open();
         for (socket, rtcp) in [(line.sockets.rtp(), 0), (line.sockets.rtcp(), 1)] {
             let data = epoll::EventData::new_u64((place as u64) << 1 | rtcp);
             // It can only fail for lack of kernel memory; then the call stays deaf and its media
             // timeout tells.
-            let _ = epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN);
+            let _ = epoll::add(&mine.epoll, socket, data, epoll::EventFlags::IN);
         }
-        if let Some(l) = self.lines.get_mut(place) {
-            if l.is_none() {
-                self.active.push(place);
-                *l = Some(line);
-                return;
-            }
+        mine.active.push(place);
+        *l = Some(line);
+        if let Some(p) = self.phase_of.get_mut(place) {
+            *p = phase;
         }
-        self.out.discard(Garbage::Line(line));
     }
 
     fn remove(&mut self, place: usize, call: u64, now_ns: u64) {
@@ -187,7 +212,6 @@ impl Shard {
             return;
         }
         let Some(mut line) = self.lines.get_mut(place).and_then(Option::take) else { return };
-        self.active.retain(|p| *p != place);
         let Line { call, sockets } = &mut *line;
         call.close(now_ns, &mut self.out, &mut |port, to, data| {
             sockets.send(port == Port::Rtcp, to, data)
@@ -195,8 +219,12 @@ impl Shard {
         if let Some(slot) = call.slot.take() {
             self.bank.close(slot);
         }
-        let _ = epoll::delete(&self.epoll, sockets.rtp());
-        let _ = epoll::delete(&self.epoll, sockets.rtcp());
+        let phase = self.phase_of.get(place).copied().unwrap_or(0);
+        if let Some(phase) = self.phases.get_mut(phase) {
+            phase.active.retain(|p| *p != place);
+            let _ = epoll::delete(&phase.epoll, sockets.rtp());
+            let _ = epoll::delete(&phase.epoll, sockets.rtcp());
+        }
         let (id, recorded) = (call.id, call.recorded());
         // Freed before the end is told: whoever hears of it may rely on closed sockets.
         self.out.discard(Garbage::Line(line));
@@ -207,20 +235,18 @@ impl Shard {
 
     /// Ends all calls.
     pub(crate) fn remove_all(&mut self, now_ns: u64) {
-        while let Some(place) = self.active.last().copied() {
+        for place in 0..self.lines.len() {
             let id = self.lines.get(place).and_then(|l| l.as_ref()).map(|l| l.call.id);
-            match id {
-                Some(id) => self.remove(place, id, now_ns),
-                None => {
-                    self.active.pop();
-                }
+            if let Some(id) = id {
+                self.remove(place, id, now_ns);
             }
         }
-        self.finish();
+        self.hand_over();
     }
 
-    pub(crate) fn send(&mut self, now_ns: u64) {
-        for place in &self.active {
+    pub(crate) fn send(&mut self, phase: usize, now_ns: u64) {
+        let Some(phase) = self.phases.get(phase) else { return };
+        for place in &phase.active {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
             let Line { call, sockets } = &mut **line;
             call.send(now_ns, &mut self.out, &mut |port, to, data| {
@@ -229,11 +255,12 @@ impl Shard {
         }
     }
 
-    pub(crate) fn receive(&mut self, now_ns: u64) {
+    pub(crate) fn receive(&mut self, phase: usize, now_ns: u64) {
+        let Some(phase) = self.phases.get(phase) else { return };
         let mut buf = [0u8; DATAGRAM];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         for _ in 0..ROUNDS {
-            let ready = epoll::wait(&self.epoll, &mut self.ready[..], Some(&at_once));
+            let ready = epoll::wait(&phase.epoll, &mut self.ready[..], Some(&at_once));
             let Ok(n @ 1..) = ready else { break };
             for event in self.ready.iter().take(n) {
                 let data = event.data.u64();
@@ -243,9 +270,10 @@ impl Shard {
         }
     }
 
-    pub(crate) fn decode(&mut self, now_ns: u64) {
+    pub(crate) fn decode(&mut self, phase: usize, now_ns: u64) {
+        let Some(phase) = self.phases.get(phase) else { return };
         self.staged.clear();
-        for place in &self.active {
+        for place in &phase.active {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
             let slot = line.call.slot;
             if let (Some(window), Some(slot)) = (line.call.receive(now_ns, &mut self.out), slot) {
@@ -264,12 +292,17 @@ impl Shard {
         }
     }
 
-    pub(crate) fn finish(&mut self) {
-        for place in &self.active {
+    pub(crate) fn finish(&mut self, phase: usize) {
+        let Some(phase) = self.phases.get(phase) else { return };
+        for place in &phase.active {
             if let Some(Some(line)) = self.lines.get_mut(*place) {
                 line.call.finish_tick(&mut self.out);
             }
         }
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
         while let Some(call) = self.unsaid.last() {
             if !self.out.tell_closed(*call) {
                 break;

@@ -11,7 +11,7 @@ pub const FRAME: usize = 160;
 /// Length of a tick.
 pub const TICK_NS: u64 = 20_000_000;
 
-/// Settings of the media thread, fixed at start. Checked by `EngineConfig`.
+/// Settings of the media threads, fixed at start. Checked by `EngineConfig`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaConfig {
     /// Least jitter buffer delay, ms.
@@ -26,9 +26,9 @@ pub struct MediaConfig {
     pub media_timeout_s: f64,
     /// Start the recorder thread. Without it, `add_call` ignores `recording`.
     pub recording: bool,
-    /// CPU the media thread is pinned to.
-    pub core: Option<usize>,
-    /// SCHED_FIFO priority of the media thread, 1 to 99; `None` is normal scheduling.
+    /// CPUs to use, one media thread pinned to each; none: one thread that is not pinned.
+    pub cores: Vec<usize>,
+    /// SCHED_FIFO priority of the media threads, 1 to 99; `None` is normal scheduling.
     pub priority: Option<u8>,
     /// Voice activity decisions.
     pub vad: VadConfig,
@@ -64,7 +64,7 @@ impl Default for MediaConfig {
             playout_max_s: 120.0,
             media_timeout_s: 30.0,
             recording: false,
-            core: None,
+            cores: Vec::new(),
             priority: None,
             vad: VadConfig::default(),
             max_calls: 200,
@@ -178,17 +178,21 @@ pub struct CallStats {
     pub codec: Option<Codec>,
 }
 
-/// Counters of the media thread, over all calls so far.
+/// Counters of the media threads, over all calls so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MediaStats {
-    /// Ticks run.
+    /// Ticks run, the sum over media threads.
     pub ticks: u64,
-    /// Ticks that began more than 5 ms late.
+    /// Parts of ticks that began more than 5 ms late.
     pub late_ticks: u64,
-    /// Ticks given up because the thread was not run for too long.
+    /// Ticks given up because a thread was not run for too long.
     pub skipped_ticks: u64,
-    /// Greatest lateness of a tick, µs.
+    /// Greatest lateness of a part of a tick, µs.
     pub max_lateness_us: u64,
+    /// Half of all parts of ticks began no later than this, µs.
+    pub lateness_p50_us: u64,
+    /// 99 of 100 began no later than this, µs.
+    pub lateness_p99_us: u64,
     /// Calls at the moment.
     pub calls_active: u64,
     /// Calls so far.

@@ -6,3 +6,4 @@ mod no_alloc;
 mod receive;
 mod rig;
 mod send;
+mod shards;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count, AllocDisabler};
 use crossbeam_queue::ArrayQueue;
-use rustix::event::epoll;
 
 use super::rig::params;
 use crate::events::Notice;
@@ -16,7 +15,7 @@ use crate::media::call::Call;
 use crate::media::counters::CallCounters;
 use crate::media::outbox::{rings, Inbox, Record};
 use crate::media::playout::{Level, Playout};
-use crate::media::shard::{Command, Line, Shard};
+use crate::media::shard::{Command, Line, Polls, Shard};
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
 use crate::media::{Codec, MediaConfig, MediaParams, RtpSockets, VadConfig, TICK_NS};
@@ -50,9 +49,8 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     let vad = VadConfig { threshold: 0.0, release: 0.0, ..VadConfig::default() };
     let cfg = MediaConfig { vad, media_timeout_s: 1.0, ..MediaConfig::default() };
     let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     let waker = Arc::new(Waker::new().unwrap());
-    let mut shard = Shard::new(CALLS, Arc::clone(&commands), out, waker, poll);
+    let mut shard = Shard::new(0, CALLS, Arc::clone(&commands), out, waker, Polls::new().unwrap());
 
     let sockets: Vec<RtpSockets> = (0..CALLS)
         .map(|_| RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (43_000, 43_999)).unwrap())
@@ -69,7 +67,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         let counters = Arc::new(CallCounters::default());
         let media = Call::new(call, &cfg, identity, playout, Some(tap), counters);
         let line = Box::new(Line { call: media, sockets });
-        commands.push(Command::Add { place, line }).unwrap();
+        commands.push(Command::Add { place, phase: place / 2, line }).unwrap();
         let to = addresses[place ^ 1];
         let params = MediaParams { remote_rtp: to, ..params(20, Codec::Pcmu) };
         commands.push(Command::SetMedia { place, call, params }).unwrap();
@@ -119,9 +117,9 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
             }
             if tick == 150 {
                 // The consumer sleeps: what it would have to read does not fit any more.
-                (0..6000).for_each(|_| shard.notice(Notice::TicksSkipped { count: 0 }));
+                (0..6000).for_each(|_| shard.notice(Notice::TicksSkipped { shard: 0, count: 0 }));
             }
-            shard.tick(now);
+            (0..3).for_each(|phase| shard.tick(phase, now));
         });
         while garbage.pop().is_some() {}
         // Consumer and recorder sleep for a while, so that their rings overflow.
