@@ -52,6 +52,7 @@ static void call_forget(vc_call *call)
         }
     }
     call->inv->mod_data[vc_module.id] = NULL;
+    vc_srtp_forget(call);
 }
 
 void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote)
@@ -175,6 +176,7 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
     vc_call *call = call_of(inv);
     const pjmedia_sdp_session *local, *remote;
     vc_event event = {.kind = VC_EV_MEDIA};
+    const char *no_srtp;
     if (call == NULL || call->told) {
         return;
     }
@@ -192,8 +194,17 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
         }
         return;
     }
+    no_srtp = vc_srtp_agreed(call, local, remote, &event.text[0], &event.text[1]);
+    if (no_srtp) {
+        /* Without keys of both sides there is nothing that could be sent or heard. */
+        vc_log(2, no_srtp);
+        vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
+        return;
+    }
     call->media_up = PJ_TRUE;
     event.id = call->id;
+    event.flag = inv->invite_tsx && inv->invite_tsx->transport &&
+                 (inv->invite_tsx->transport->flag & PJSIP_TRANSPORT_SECURE);
     vc_emit(&event);
 }
 
@@ -202,6 +213,8 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
 static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_param *param)
 {
     vc_call *call = call_of(inv);
+    const pjmedia_sdp_session *answer;
+    const char *why;
     if (call == NULL || call->sdp == NULL || !call->media_up) {
         return;
     }
@@ -209,13 +222,18 @@ static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_par
         vc_log(2, "a new offer has no common codec; refused");
         return;
     }
-    pjsip_inv_set_sdp_answer(inv, call->sdp);
+    answer = vc_srtp_answer(inv->pool_prov, call->sdp, param->offer, &why);
+    if (answer == NULL) {
+        vc_log(2, why);
+        return;
+    }
+    pjsip_inv_set_sdp_answer(inv, answer);
 }
 
 static void on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer)
 {
     vc_call *call = call_of(inv);
-    *offer = call && call->sdp ? pjmedia_sdp_session_clone(inv->pool_prov, call->sdp) : NULL;
+    *offer = call && call->sdp ? vc_srtp_offer(inv->pool_prov, call->sdp, call) : NULL;
 }
 
 static void add_capability(pjsip_tx_data *tdata, int type)

@@ -40,11 +40,12 @@ int vc_ring(vc_endpoint *ep, uint64_t id)
     return status == PJ_SUCCESS ? pjsip_inv_send_msg(call->inv, tdata) : status;
 }
 
-int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text)
+int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text, vc_str *why)
 {
     vc_call *call = vc_find(ep, id);
     const pjmedia_sdp_session *offer;
     pjmedia_sdp_session *sdp;
+    const char *no;
     int status;
     if (call == NULL) {
         return VC_ENOCALL;
@@ -54,13 +55,37 @@ int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text)
         return status;
     }
     /* The application may offer less than the endpoint: that must be known before it hears of the call. */
-    if (call->inv->neg && pjmedia_sdp_neg_get_state(call->inv->neg) == PJMEDIA_SDP_NEG_STATE_REMOTE_OFFER &&
-        pjmedia_sdp_neg_get_neg_remote(call->inv->neg, &offer) == PJ_SUCCESS &&
-        !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
+    offer = vc_pending_offer(call);
+    if (offer && !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
         return VC_ENOCODEC;
+    }
+    if (offer && vc_srtp_answer(call->inv->pool_prov, sdp, offer, &no) == NULL) {
+        *why = (vc_str){no, strlen(no)};
+        return VC_ESRTP;
     }
     call->sdp = sdp;
     return 0;
+}
+
+/* The peer's offer that waits for our answer, or NULL. */
+const pjmedia_sdp_session *vc_pending_offer(const vc_call *call)
+{
+    const pjmedia_sdp_session *offer;
+    return call->inv->neg &&
+                   pjmedia_sdp_neg_get_state(call->inv->neg) == PJMEDIA_SDP_NEG_STATE_REMOTE_OFFER &&
+                   pjmedia_sdp_neg_get_neg_remote(call->inv->neg, &offer) == PJ_SUCCESS
+               ? offer
+               : NULL;
+}
+
+/* Hands PJSIP our side of the first exchange: the answer to the offer, or an offer. */
+pj_status_t vc_local_sdp(vc_call *call)
+{
+    const pjmedia_sdp_session *offer = vc_pending_offer(call);
+    const char *why = "";
+    pjmedia_sdp_session *sdp = offer ? vc_srtp_answer(call->inv->pool_prov, call->sdp, offer, &why)
+                                     : vc_srtp_offer(call->inv->pool_prov, call->sdp, call);
+    return sdp ? pjsip_inv_set_local_sdp(call->inv, sdp) : PJMEDIA_SDPNEG_EINVANSTP;
 }
 
 int vc_answer(vc_endpoint *ep, uint64_t id)
@@ -80,7 +105,7 @@ int vc_answer(vc_endpoint *ep, uint64_t id)
     }
     dialog = call->inv->dlg;
     pjsip_dlg_inc_lock(dialog);
-    status = pjsip_inv_set_local_sdp(call->inv, call->sdp);
+    status = vc_local_sdp(call);
     if (status == PJ_SUCCESS) {
         status = pjsip_inv_answer(call->inv, PJSIP_SC_OK, NULL, NULL, &tdata);
     }
@@ -213,7 +238,7 @@ static int invite_create(pjsip_dialog *dialog, vc_str sdp_text, const vc_credent
             return status;
         }
     }
-    status = pjsip_inv_create_uac(dialog, *sdp, PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER, inv);
+    status = pjsip_inv_create_uac(dialog, vc_srtp_offer(dialog->pool, *sdp, NULL), PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER, inv);
     if (status == PJ_SUCCESS) {
         pjsip_timer_setting_default(&timer);
         status = pjsip_timer_init_session(*inv, &timer);

@@ -12,6 +12,7 @@
 _Static_assert(sizeof(vc_addr) == VC_SIZE_ADDR, "vc_addr differs from src/ffi.rs");
 _Static_assert(sizeof(vc_media) == VC_SIZE_MEDIA, "vc_media differs from src/ffi.rs");
 _Static_assert(sizeof(vc_event) == VC_SIZE_EVENT, "vc_event differs from src/ffi.rs");
+_Static_assert(sizeof(vc_picked) == VC_SIZE_PICKED, "vc_picked differs from src/ffi.rs");
 
 vc_endpoint *vc_ep;
 
@@ -175,6 +176,7 @@ int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint
     }
     ep->emit = emit;
     ep->user = user;
+    ep->sdes = config->sdes;
     ep->codecs = config->codecs;
     ep->max_calls = config->max_calls;
     pj_caching_pool_init(&ep->caching, NULL, 4 * 1024 * 1024);

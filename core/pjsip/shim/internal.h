@@ -53,6 +53,7 @@ struct vc_endpoint {
     pjsip_endpoint *sip;
     vc_event_fn emit;
     void *user;
+    vc_sdes_fn sdes;
     unsigned codecs;
     unsigned max_calls;
     pj_str_t user_agent;
@@ -92,6 +93,10 @@ pj_status_t vc_requests_init(pjsip_endpoint *sip);
 void vc_refuse(pjsip_rx_data *rdata, int status, const char *why, pjsip_hdr *headers);
 void vc_on_dropped(pjsip_tp_dropped_data *data);
 
+/* control.c */
+const pjmedia_sdp_session *vc_pending_offer(const vc_call *call);
+pj_status_t vc_local_sdp(vc_call *call);
+
 /* call.c */
 pj_status_t vc_calls_init(pjsip_endpoint *sip);
 pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata);
@@ -108,8 +113,18 @@ void vc_incoming(pjsip_rx_data *rdata);
 
 /* media.c */
 unsigned vc_media_codecs(const pjmedia_sdp_session *sdp);
+pj_bool_t vc_media_usable(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned codecs);
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs);
 pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out);
+
+/* srtp.c: what of our full SDP goes into an answer to this offer (NULL and why not: 488), and into an offer of ours
+ * (the first one: call NULL); what was agreed on (NULL; two empty lines: plain RTP) or why that cannot be run; wipes the keys. */
+pjmedia_sdp_session *vc_srtp_answer(pj_pool_t *pool, const pjmedia_sdp_session *full,
+                                    const pjmedia_sdp_session *offer, const char **why);
+pjmedia_sdp_session *vc_srtp_offer(pj_pool_t *pool, const pjmedia_sdp_session *full, const vc_call *call);
+const char *vc_srtp_agreed(const vc_call *call, const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote,
+                           vc_str *our, vc_str *their);
+void vc_srtp_forget(vc_call *call);
 
 /* reg.c */
 void vc_regs_reap(vc_endpoint *ep);

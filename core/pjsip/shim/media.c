@@ -66,7 +66,8 @@ static unsigned pt_of_events(const pjmedia_sdp_media *m)
 
 static pj_bool_t is_audio(const pjmedia_sdp_media *m)
 {
-    return pj_stricmp2(&m->desc.media, "audio") == 0 && pj_stricmp2(&m->desc.transport, "RTP/AVP") == 0;
+    return pj_stricmp2(&m->desc.media, "audio") == 0 &&
+           (pj_stricmp2(&m->desc.transport, "RTP/AVP") == 0 || pj_stricmp2(&m->desc.transport, "RTP/SAVP") == 0);
 }
 
 /* Address of a stream: its c= or the session's. Names are not resolved: that would block the SIP thread. */
@@ -103,18 +104,32 @@ unsigned vc_media_codecs(const pjmedia_sdp_session *sdp)
     return codecs;
 }
 
+/* RTP/SAVP without a=crypto has its keys from elsewhere (DTLS, MIKEY), which we do not do. */
+static pj_bool_t has_keys(const pjmedia_sdp_media *m)
+{
+    return pj_stricmp2(&m->desc.transport, "RTP/AVP") == 0 || pjmedia_sdp_media_find_attr2(m, "crypto", NULL) != NULL;
+}
+
+/* Whether it is a stream of audio with one of these codecs that can be run. */
+pj_bool_t vc_media_usable(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned codecs)
+{
+    pj_sockaddr address;
+    if (!is_audio(m) || !has_keys(m) || m->desc.port == 0 || !address_of(sdp, m, m->desc.port, &address)) {
+        return PJ_FALSE;
+    }
+    for (unsigned k = 0; k < m->desc.fmt_count; k++) {
+        if ((codec_of(m, k) & codecs) != 0 && payload_type(&m->desc.fmt[k]) != NO_PT) {
+            return PJ_TRUE;
+        }
+    }
+    return PJ_FALSE;
+}
+
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs)
 {
     for (unsigned i = 0; i < offer->media_count; i++) {
-        const pjmedia_sdp_media *m = offer->media[i];
-        pj_sockaddr address;
-        if (!is_audio(m) || m->desc.port == 0 || !address_of(offer, m, m->desc.port, &address)) {
-            continue;
-        }
-        for (unsigned k = 0; k < m->desc.fmt_count; k++) {
-            if ((codec_of(m, k) & codecs) != 0 && payload_type(&m->desc.fmt[k]) != NO_PT) {
-                return PJ_TRUE;
-            }
+        if (vc_media_usable(offer, offer->media[i], codecs)) {
+            return PJ_TRUE;
         }
     }
     return PJ_FALSE;

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7, VC_ENOCODEC = -8 };
+enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7, VC_ENOCODEC = -8,
+       VC_ESRTP = -9 };
 
 enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
 
@@ -46,7 +47,7 @@ typedef struct vc_media {
 enum {
     VC_EV_INCOMING = 1, /* id, source, flag = has offer, text = Call-ID, From, To, Request-URI */
     VC_EV_PROGRESS,     /* id, status */
-    VC_EV_MEDIA,        /* id, media */
+    VC_EV_MEDIA,        /* id, media, flag = SIP runs over TLS, text = our and their a=crypto line, or both empty */
     VC_EV_CONFIRMED,    /* id */
     VC_EV_ENDED,        /* id, status, flag = by remote, text[0] = reason */
     VC_EV_REGISTRATION, /* id, status, expires, text[0] = reason */
@@ -73,11 +74,26 @@ typedef struct vc_event {
 /* Called inside vc_* functions on their thread. Must not call back into vc_*; what it points at lives for the call. */
 typedef void (*vc_event_fn)(void *user, const vc_event *event);
 
+/* Two indices, or why there are none: a literal. */
+typedef struct vc_picked {
+    uint32_t theirs;
+    uint32_t ours;
+    vc_str why;
+} vc_picked;
+
+#define VC_SIZE_PICKED 24
+
+/* Reads a=crypto lines (their values) and finds the pair to use: answering, the first of an offer that we have a suite for;
+ * else the one that offer and answer have in common. Not 0: there is none. Holds no state and does not call back. */
+typedef int (*vc_sdes_fn)(int answering, const vc_str *theirs, uint32_t their_count, const vc_str *ours,
+                          uint32_t our_count, vc_picked *picked);
+
 typedef struct vc_config {
     vc_str user_agent;
     uint32_t log_level;
     uint32_t codecs; /* VC_CODEC_* bits */
     uint32_t max_calls;
+    vc_sdes_fn sdes;
     int32_t wake_fd; /* owned by the endpoint from vc_create on, whatever it returns */
 } vc_config;
 
@@ -96,7 +112,9 @@ int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_ad
 int vc_poll(vc_endpoint *ep, uint32_t timeout_ms, uint32_t *woken);
 
 int vc_ring(vc_endpoint *ep, uint64_t call);
-int vc_set_local_sdp(vc_endpoint *ep, uint64_t call, vc_str sdp);
+/* Our description with a key for every suite of SRTP (see srtp.c). VC_ESRTP: it does not fit the offer, *why (a literal or
+ * good until the next call) says why. */
+int vc_set_local_sdp(vc_endpoint *ep, uint64_t call, vc_str sdp, vc_str *why);
 int vc_answer(vc_endpoint *ep, uint64_t call);
 int vc_reject(vc_endpoint *ep, uint64_t call, uint32_t status, int64_t retry_after);
 int vc_hangup(vc_endpoint *ep, uint64_t call);

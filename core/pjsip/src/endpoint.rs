@@ -14,7 +14,8 @@ use crate::check;
 use crate::convert::{addr_from_c, addr_to_c, codec_bits};
 use crate::error::SipError;
 use crate::ffi;
-use crate::sink::{on_event, Sink};
+use crate::sdes::sdes;
+use crate::sink::{bytes, on_event, Sink};
 use crate::types::{
     CallId, Credentials, DialRequest, EndpointConfig, EndpointStats, RegId, Registration, SipEvent,
 };
@@ -77,6 +78,7 @@ impl Endpoint {
             log_level: u32::from(cfg.log_level),
             codecs,
             max_calls,
+            sdes,
             wake_fd: rx.into_raw_fd(),
         };
         let mut raw = ptr::null_mut();
@@ -163,11 +165,18 @@ impl Endpoint {
     }
 
     /// Sets our SDP: the answer to the offer received, or the offer of our 200. Before `answer`; kept for later
-    /// re-INVITEs, so it should list all codecs. Errors: [`SipError::NoSuchCall`], [`SipError::BadSdp`].
+    /// re-INVITEs, so it should list all codecs, and with SRTP a key for each suite (see [`crate::sdes`]).
+    /// Errors: [`SipError::NoSuchCall`], [`SipError::BadSdp`].
     pub fn set_local_sdp(&mut self, call: CallId, sdp: &str) -> Result<(), SipError> {
         check::sdp(sdp)?;
-        // SAFETY: raw is live until Drop; the text lives over the call, and the shim copies it.
-        let status = unsafe { ffi::vc_set_local_sdp(self.raw, call.0, ffi::Str::new(sdp)) };
+        let mut why = ffi::Str::new("");
+        // SAFETY: raw is live until Drop; the text and why live over the call, and the shim copies the text.
+        let status =
+            unsafe { ffi::vc_set_local_sdp(self.raw, call.0, ffi::Str::new(sdp), &mut why) };
+        if status == ffi::ESRTP {
+            // With this status the shim set why to text that is good until its next call.
+            return Err(SipError::BadSdp(String::from_utf8_lossy(bytes(&why)).into_owned()));
+        }
         self.done(call, "reading the local SDP", status)
     }
 

@@ -13,6 +13,7 @@ pub(crate) const EURI: c_int = -5;
 pub(crate) const ELIMIT: c_int = -6;
 pub(crate) const ENOSDP: c_int = -7;
 pub(crate) const ENOCODEC: c_int = -8;
+pub(crate) const ESRTP: c_int = -9;
 
 pub(crate) const CODEC_PCMA: u8 = 1;
 pub(crate) const CODEC_PCMU: u8 = 2;
@@ -79,12 +80,24 @@ pub(crate) struct Event {
     pub media: Media,
 }
 
+/// Two indices, or why there are none.
+#[repr(C)]
+pub(crate) struct Picked {
+    pub theirs: u32,
+    pub ours: u32,
+    pub why: Str,
+}
+
+pub(crate) type SdesFn =
+    unsafe extern "C" fn(c_int, *const Str, u32, *const Str, u32, *mut Picked) -> c_int;
+
 #[repr(C)]
 pub(crate) struct Config {
     pub user_agent: Str,
     pub log_level: u32,
     pub codecs: u32,
     pub max_calls: u32,
+    pub sdes: SdesFn,
     pub wake_fd: i32,
 }
 
@@ -105,6 +118,7 @@ pub(crate) struct RawEndpoint {
 const _: () = assert!(size_of::<Addr>() == 20);
 const _: () = assert!(size_of::<Media>() == 48);
 const _: () = assert!(size_of::<Event>() == 160);
+const _: () = assert!(size_of::<Picked>() == 24);
 
 pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
 
@@ -130,7 +144,12 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn vc_poll(ep: *mut RawEndpoint, timeout_ms: u32, woken: *mut u32) -> c_int;
     pub(crate) fn vc_ring(ep: *mut RawEndpoint, call: u64) -> c_int;
-    pub(crate) fn vc_set_local_sdp(ep: *mut RawEndpoint, call: u64, sdp: Str) -> c_int;
+    pub(crate) fn vc_set_local_sdp(
+        ep: *mut RawEndpoint,
+        call: u64,
+        sdp: Str,
+        why: *mut Str,
+    ) -> c_int;
     pub(crate) fn vc_answer(ep: *mut RawEndpoint, call: u64) -> c_int;
     pub(crate) fn vc_reject(
         ep: *mut RawEndpoint,

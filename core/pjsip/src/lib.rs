@@ -12,6 +12,7 @@ mod endpoint;
 mod error;
 mod ffi;
 mod redact;
+pub mod sdes;
 mod sink;
 mod types;
 

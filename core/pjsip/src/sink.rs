@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::convert::{addr_from_c, media_from_c};
 use crate::ffi;
 use crate::redact::redact_text;
+use crate::sdes::SrtpKeys;
 use crate::types::{CallId, RegId, SipEvent};
 
 /// Malformed, Rejected and Log events a second, and in one burst. Anyone who reaches the port can cause them.
@@ -159,7 +160,7 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
             }
         }
         ffi::EV_PROGRESS => SipEvent::Progress { call, status },
-        ffi::EV_MEDIA => SipEvent::Media { call, media: media_from_c(&event.media)? },
+        ffi::EV_MEDIA => media_event(event)?,
         ffi::EV_CONFIRMED => SipEvent::Confirmed { call },
         ffi::EV_ENDED => SipEvent::Ended {
             call,
@@ -185,6 +186,23 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
     })
 }
 
+fn media_event(event: &ffi::Event) -> Option<SipEvent> {
+    let [ours, theirs, ..] = &event.text;
+    let srtp = if ours.len == 0 {
+        None
+    } else {
+        let line = |text| std::str::from_utf8(bytes(text)).ok();
+        // The shim had both read before: without keys nothing is told, and no plain RTP flows.
+        Some(Box::new(SrtpKeys::from_lines(line(ours)?, line(theirs)?).ok()?))
+    };
+    Some(SipEvent::Media {
+        call: CallId(event.id),
+        media: media_from_c(&event.media)?,
+        srtp,
+        confidential: event.flag != 0,
+    })
+}
+
 fn log_event(event: &ffi::Event, text: &str) -> Option<SipEvent> {
     let level = u8::try_from(event.status).unwrap_or(2);
     if event.flag != 0 {
@@ -201,7 +219,7 @@ fn source_of(event: &ffi::Event) -> SocketAddr {
     addr_from_c(&event.source).unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
 }
 
-fn bytes(text: &ffi::Str) -> &[u8] {
+pub(crate) fn bytes(text: &ffi::Str) -> &[u8] {
     if text.ptr.is_null() || text.len == 0 {
         return &[];
     }

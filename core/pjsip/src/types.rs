@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::redact::redact_uri;
+use crate::sdes::SrtpKeys;
 
 /// A codec of the static RTP/AVP profile (RFC 3551 §6) that this crate can negotiate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -232,6 +233,10 @@ pub enum SipEvent {
         call: CallId,
         /// What was agreed.
         media: MediaDescription,
+        /// Keys of SRTP; `None` is plain RTP.
+        srtp: Option<Box<SrtpKeys>>,
+        /// The SDP came and went over TLS, where nobody on the way reads the keys.
+        confidential: bool,
     },
     /// ACK seen (incoming) or sent (outgoing).
     Confirmed {
@@ -300,9 +305,13 @@ impl fmt::Debug for SipEvent {
             SipEvent::Progress { call, status } => {
                 f.debug_struct("Progress").field("call", call).field("status", status).finish()
             }
-            SipEvent::Media { call, media } => {
-                f.debug_struct("Media").field("call", call).field("media", media).finish()
-            }
+            SipEvent::Media { call, media, srtp, confidential } => f
+                .debug_struct("Media")
+                .field("call", call)
+                .field("media", media)
+                .field("srtp", srtp)
+                .field("confidential", confidential)
+                .finish(),
             SipEvent::Confirmed { call } => {
                 f.debug_struct("Confirmed").field("call", call).finish()
             }

@@ -287,7 +287,7 @@ impl Sip {
                 });
             }
             SipEvent::Progress { call, status } => self.calls.progress(call, status),
-            SipEvent::Media { call, media } => self.calls.media(call, &media),
+            SipEvent::Media { call, media, .. } => self.calls.media(call, &media),
             SipEvent::Confirmed { call } => self.calls.confirmed(call),
             SipEvent::Ended { call, status, reason, by_remote } => {
                 self.calls.ended(call, status, &reason, by_remote);
