@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pjsip_sys::Codec;
 
 use crate::error::ConfigError;
+use crate::guard::GuardConfig;
 
 /// Settings of one [`crate::Engine`]. Build with `EngineConfig::default()` and struct update.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +53,8 @@ pub struct EngineConfig {
     pub media_cores: Vec<usize>,
     /// SCHED_FIFO priority of the media threads, 1 to 99; `None` is normal scheduling.
     pub media_priority: Option<u8>,
+    /// Who may call, and how much.
+    pub guard: GuardConfig,
 }
 
 impl Default for EngineConfig {
@@ -77,6 +80,7 @@ impl Default for EngineConfig {
             playout_max_s: 120.0,
             media_cores: Vec::new(),
             media_priority: None,
+            guard: GuardConfig::default(),
         }
     }
 }
@@ -94,7 +98,8 @@ impl EngineConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_network()?;
         self.validate_speech()?;
-        self.validate_media()
+        self.validate_media()?;
+        self.guard.validate()
     }
 
     fn validate_network(&self) -> Result<(), ConfigError> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::EngineConfig;
 use crate::error::{EngineError, SignallingError};
+use crate::guard::Network;
 use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::cores::isolated;
 use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
@@ -34,6 +35,18 @@ pub struct EngineStats {
     pub sip_malformed: u64,
     /// Requests refused before they became calls (the stack's own refusals: all engines of the process).
     pub sip_rejected: u64,
+    /// Requests dropped in silence: from outside the ACL.
+    pub sip_unlisted: u64,
+    /// Requests dropped in silence: of scanners.
+    pub sip_scanners: u64,
+    /// Requests dropped in silence: of sources that sent too much that was malformed or refused.
+    pub sip_muted: u64,
+    /// INVITEs and connections over a limit of their source.
+    pub sip_limited: u64,
+    /// INVITEs challenged for credentials.
+    pub sip_challenged: u64,
+    /// INVITEs with wrong credentials.
+    pub sip_auth_failed: u64,
 }
 
 /// A call to place. Personal data and a password: no `Debug`.
@@ -303,6 +316,28 @@ impl Engine {
         self.command(Command::Unregister(registration))
     }
 
+    /// From now on new calls, and OPTIONS outside of calls, get 503 with this Retry-After; `None` ends that. Calls that are
+    /// up go on.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`].
+    pub fn set_draining(&self, retry_after_s: Option<u32>) -> Result<(), EngineError> {
+        self.with_running(|tenant, _| {
+            let draining = &tenant.draining;
+            draining.retry_after.store(retry_after_s.unwrap_or(0), Ordering::Relaxed);
+            draining.on.store(retry_after_s.is_some(), Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    /// Replaces the ACL; `None` lets all call. Holds for requests that come from now on.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`], `engine.busy`.
+    pub fn set_acl(&self, acl: Option<Vec<Network>>) -> Result<(), EngineError> {
+        self.with_running(|tenant, sip| Ok(sip.send(Command::SetAcl { tenant: tenant.id, acl })?))
+    }
+
     /// See [`MediaEngine::play`]. Resamples in the calling thread.
     ///
     /// # Errors
@@ -361,6 +396,12 @@ impl Engine {
             sip_malformed: since(&sip.counters.malformed, &self.malformed_before),
             sip_rejected: since(&sip.counters.rejected, &self.rejected_before)
                 + tenant.refused.load(Ordering::Relaxed),
+            sip_unlisted: tenant.guard.unlisted.load(Ordering::Relaxed),
+            sip_scanners: tenant.guard.scanners.load(Ordering::Relaxed),
+            sip_muted: tenant.guard.muted.load(Ordering::Relaxed),
+            sip_limited: tenant.guard.limited.load(Ordering::Relaxed),
+            sip_challenged: tenant.guard.challenged.load(Ordering::Relaxed),
+            sip_auth_failed: tenant.guard.auth_failed.load(Ordering::Relaxed),
         }
     }
 

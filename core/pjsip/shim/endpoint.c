@@ -145,6 +145,7 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
     if (status == PJ_SUCCESS) status = pjsip_100rel_init_module(ep->sip);
     if (status == PJ_SUCCESS) status = pjsip_timer_init_module(ep->sip);
     if (status == PJ_SUCCESS) status = vc_requests_init(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_guard_init(ep->sip);
     if (status == PJ_SUCCESS) {
         status = pjsip_tpmgr_set_drop_data_cb(pjsip_endpt_get_tpmgr(ep->sip), &vc_on_dropped);
     }

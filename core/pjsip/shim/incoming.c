@@ -150,6 +150,9 @@ void vc_incoming(pjsip_rx_data *rdata)
         vc_refuse(rdata, PJSIP_SC_SERVICE_UNAVAILABLE, "shutting down", NULL);
         return;
     }
+    if (!vc_guard_invite(rdata)) {
+        return;
+    }
     if (vc_ep->live_count >= vc_ep->max_calls) {
         refuse_full(rdata);
         return;
@@ -178,6 +181,7 @@ void vc_incoming(pjsip_rx_data *rdata)
         call = vc_call_new(inv, PJ_FALSE);
         if (call) {
             event.id = call->id;
+            vc_guard_opened(rdata, call->id);
             event.text[0] = vc_text(&rdata->msg_info.cid->id);
             vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
             vc_emit(&event);

@@ -54,6 +54,7 @@ struct vc_endpoint {
     vc_event_fn emit;
     void *user;
     vc_sdes_fn sdes;
+    vc_gate_fn gate; /* NULL: all pass */
     unsigned codecs;
     unsigned max_calls;
     pj_str_t user_agent;
@@ -107,6 +108,12 @@ void vc_call_doom(vc_call *call, unsigned status);
 void vc_call_end(vc_call *call, unsigned status, int64_t retry_after);
 void vc_calls_reap(vc_endpoint *ep);
 int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out);
+
+/* guard.c */
+pj_status_t vc_guard_init(pjsip_endpoint *sip);
+pj_bool_t vc_guard_invite(pjsip_rx_data *rdata);
+pj_bool_t vc_guard_may_answer(pjsip_rx_data *rdata);
+void vc_guard_opened(pjsip_rx_data *rdata, uint64_t call);
 
 /* incoming.c */
 void vc_incoming(pjsip_rx_data *rdata);

@@ -13,6 +13,9 @@ void vc_refuse(pjsip_rx_data *rdata, int status, const char *why, pjsip_hdr *hea
     vc_event event = {.kind = VC_EV_REJECTED, .status = (uint32_t)status};
     event.text[0] = (vc_str){why, strlen(why)};
     vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+    if (!vc_guard_may_answer(rdata)) {
+        return; /* counted by the gate */
+    }
     pjsip_endpt_respond_stateless(vc_ep->sip, rdata, status, NULL, headers, NULL);
     vc_emit(&event);
 }
@@ -202,6 +205,7 @@ void vc_on_dropped(pjsip_tp_dropped_data *data)
     }
     event.text[0] = (vc_str){text, vc_error_text(data->status, text, sizeof(text))};
     if (data->rdata) {
+        vc_guard_may_answer(data->rdata);
         vc_addr_from(&data->rdata->pkt_info.src_addr, &event.source);
     } else if (data->tp && pj_sockaddr_has_addr(&data->tp->key.rem_addr)) {
         vc_addr_from(&data->tp->key.rem_addr, &event.source);

@@ -103,8 +103,53 @@ typedef struct vc_credentials {
 
 typedef struct vc_endpoint vc_endpoint;
 
+/* What the gate (guard.c) is asked of what strangers send, before anything is answered. */
+enum {
+    VC_GATE_CONNECTION = 1, /* id = the connection, flag CLOSED when it is gone; DROP closes it */
+    VC_GATE_PACKET,         /* text = bytes not yet parsed; on a stream all that is there of a message */
+    VC_GATE_REQUEST,        /* text = method; before transactions and dialogs see it */
+    VC_GATE_INVITE,         /* digests; a new call, before its dialog is made */
+    VC_GATE_MISBEHAVED,     /* it was malformed or is to be refused; DROP: without an answer */
+    VC_GATE_OPENED,         /* id = the call that an INVITE became */
+    VC_GATE_REGISTERING,    /* source = where our REGISTER goes */
+};
+enum { VC_GATE_STREAM = 1, VC_GATE_TO_TAG = 2, VC_GATE_IN_DIALOG = 4, VC_GATE_CLOSED = 8 }; /* flags */
+enum { VC_GATE_PASS = 0, VC_GATE_DROP = 1, VC_GATE_ANSWER = 2 };
+
+/* Of an Authorization header, unquoted; absent ones are empty. */
+typedef struct vc_digest {
+    vc_str username, realm, nonce, uri, response, algorithm, cnonce, qop, nc;
+} vc_digest;
+
+typedef struct vc_gate_query {
+    uint32_t kind;
+    uint32_t flags;
+    vc_addr source;
+    uint16_t local_port;
+    uint16_t digest_count;
+    uint64_t id;
+    vc_str text;
+    const vc_digest *digests;
+} vc_gate_query;
+
+typedef struct vc_gate_reply {
+    uint32_t verdict;
+    uint32_t status; /* of the answer */
+    int64_t retry_after; /* < 0: none */
+    vc_str why; /* a literal */
+    uint64_t challenges_len;
+    char challenges[1024]; /* values of WWW-Authenticate, each ended by a line feed */
+} vc_gate_reply;
+
+#define VC_SIZE_GATE_QUERY 64
+#define VC_SIZE_GATE_REPLY 1064
+
+/* As vc_event_fn. The reply comes as PASS. */
+typedef void (*vc_gate_fn)(void *user, const vc_gate_query *query, vc_gate_reply *reply);
+
 int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint **out);
 void vc_destroy(vc_endpoint *ep);
+void vc_set_gate(vc_endpoint *ep, vc_gate_fn gate);
 int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
 int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
 
@@ -129,6 +174,9 @@ int vc_unregister(vc_endpoint *ep, uint64_t reg);
 void vc_end_all(vc_endpoint *ep);
 uint32_t vc_pending(const vc_endpoint *ep);
 uint32_t vc_calls(const vc_endpoint *ep);
+
+/* Hashes for digests: 16 bytes of MD5 or 32 of SHA-256. 0 when the library refuses. */
+size_t vc_hash(int sha256, const uint8_t *data, size_t len, uint8_t out[32]);
 
 /* Text for a status > 0 into buf, always terminated; returns its length. */
 size_t vc_error_text(int status, char *buf, size_t size);

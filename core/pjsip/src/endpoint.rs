@@ -14,6 +14,7 @@ use crate::check;
 use crate::convert::{addr_from_c, addr_to_c, codec_bits};
 use crate::error::SipError;
 use crate::ffi;
+use crate::gate::{on_query, Gate};
 use crate::sdes::sdes;
 use crate::sink::{bytes, on_event, Sink};
 use crate::types::{
@@ -93,6 +94,13 @@ impl Endpoint {
         let bell = Arc::new(Bell { tx, rung: AtomicBool::new(false) });
         let waker = Waker { bell: Arc::clone(&bell) };
         Ok((Endpoint { raw, sink, bell, max_calls: cfg.max_calls }, waker))
+    }
+
+    /// Sets who decides on what strangers send; without one all is served. What it holds is dropped with the endpoint.
+    pub fn set_gate(&mut self, gate: Box<dyn Gate>) {
+        self.sink.set_gate(gate);
+        // SAFETY: raw is live until Drop; on_query uses the sink that vc_create was given.
+        unsafe { ffi::vc_set_gate(self.raw, on_query) };
     }
 
     /// Opens a UDP transport and returns the address it is bound to. `public` is what peers are told instead.

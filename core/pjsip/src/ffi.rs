@@ -31,6 +31,21 @@ pub(crate) const EV_REJECTED: u32 = 7;
 pub(crate) const EV_MALFORMED: u32 = 8;
 pub(crate) const EV_LOG: u32 = 9;
 
+pub(crate) const GATE_CONNECTION: u32 = 1;
+pub(crate) const GATE_PACKET: u32 = 2;
+pub(crate) const GATE_REQUEST: u32 = 3;
+pub(crate) const GATE_INVITE: u32 = 4;
+pub(crate) const GATE_MISBEHAVED: u32 = 5;
+pub(crate) const GATE_OPENED: u32 = 6;
+pub(crate) const GATE_REGISTERING: u32 = 7;
+pub(crate) const GATE_FLAG_STREAM: u32 = 1;
+pub(crate) const GATE_FLAG_TO_TAG: u32 = 2;
+pub(crate) const GATE_FLAG_IN_DIALOG: u32 = 4;
+pub(crate) const GATE_FLAG_CLOSED: u32 = 8;
+pub(crate) const GATE_PASS: u32 = 0;
+pub(crate) const GATE_DROP: u32 = 1;
+pub(crate) const GATE_ANSWER: u32 = 2;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Str {
@@ -108,6 +123,41 @@ pub(crate) struct Credentials {
     pub password: Str,
 }
 
+#[repr(C)]
+pub(crate) struct Digest {
+    pub username: Str,
+    pub realm: Str,
+    pub nonce: Str,
+    pub uri: Str,
+    pub response: Str,
+    pub algorithm: Str,
+    pub cnonce: Str,
+    pub qop: Str,
+    pub nc: Str,
+}
+
+#[repr(C)]
+pub(crate) struct GateQuery {
+    pub kind: u32,
+    pub flags: u32,
+    pub source: Addr,
+    pub local_port: u16,
+    pub digest_count: u16,
+    pub id: u64,
+    pub text: Str,
+    pub digests: *const Digest,
+}
+
+#[repr(C)]
+pub(crate) struct GateReply {
+    pub verdict: u32,
+    pub status: u32,
+    pub retry_after: i64,
+    pub why: Str,
+    pub challenges_len: u64,
+    pub challenges: [u8; 1024],
+}
+
 /// Opaque; only ever behind a pointer, on one thread.
 #[repr(C)]
 pub(crate) struct RawEndpoint {
@@ -119,8 +169,12 @@ const _: () = assert!(size_of::<Addr>() == 20);
 const _: () = assert!(size_of::<Media>() == 48);
 const _: () = assert!(size_of::<Event>() == 160);
 const _: () = assert!(size_of::<Picked>() == 24);
+const _: () = assert!(size_of::<GateQuery>() == 64);
+const _: () = assert!(size_of::<GateReply>() == 1064);
 
 pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
+pub(crate) type GateFn =
+    unsafe extern "C" fn(user: *mut c_void, query: *const GateQuery, reply: *mut GateReply);
 
 extern "C" {
     pub(crate) fn vc_create(
@@ -130,6 +184,8 @@ extern "C" {
         out: *mut *mut RawEndpoint,
     ) -> c_int;
     pub(crate) fn vc_destroy(ep: *mut RawEndpoint);
+    pub(crate) fn vc_set_gate(ep: *mut RawEndpoint, gate: GateFn);
+    pub(crate) fn vc_hash(sha256: c_int, data: *const u8, len: usize, out: *mut u8) -> usize;
     pub(crate) fn vc_add_udp(
         ep: *mut RawEndpoint,
         bind: *const Addr,

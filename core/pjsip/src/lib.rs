@@ -11,6 +11,7 @@ mod convert;
 mod endpoint;
 mod error;
 mod ffi;
+mod gate;
 mod redact;
 pub mod sdes;
 mod sink;
@@ -18,6 +19,7 @@ mod types;
 
 pub use endpoint::{Endpoint, Waker};
 pub use error::SipError;
+pub use gate::{hash, Credential, Gate, Hash, Origin, Refusal, Request, Verdict};
 pub use redact::{redact_text, redact_uri};
 pub use types::{
     CallId, Codec, Credentials, DialRequest, Direction, EndpointConfig, EndpointStats,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::convert::{addr_from_c, media_from_c};
 use crate::ffi;
+use crate::gate::Gate;
 use crate::redact::redact_text;
 use crate::sdes::SrtpKeys;
 use crate::types::{CallId, RegId, SipEvent};
@@ -62,6 +63,7 @@ struct Inner {
 pub(crate) struct Sink {
     inner: RefCell<Inner>,
     counters: Cell<Counters>,
+    gate: RefCell<Option<Box<dyn Gate>>>,
 }
 
 impl Sink {
@@ -76,7 +78,19 @@ impl Sink {
                 summary_at: now,
             }),
             counters: Cell::new(Counters::default()),
+            gate: RefCell::new(None),
         }
+    }
+
+    pub(crate) fn set_gate(&self, gate: Box<dyn Gate>) {
+        *self.gate.borrow_mut() = Some(gate);
+    }
+
+    /// `None` without a gate, or when it is being asked already: it must not call the endpoint.
+    pub(crate) fn with_gate<R>(&self, f: impl FnOnce(&mut dyn Gate) -> R) -> Option<R> {
+        let mut gate = self.gate.try_borrow_mut().ok()?;
+        let gate = gate.as_mut()?;
+        Some(f(gate.as_mut()))
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -137,6 +151,11 @@ pub(crate) unsafe extern "C" fn on_event(user: *mut c_void, event: *const ffi::E
     // Nothing here panics by design; if it ever did, it must not unwind into C.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         if let Some(event) = convert(event) {
+            match &event {
+                SipEvent::Confirmed { call } => sink.with_gate(|gate| gate.confirmed(*call)),
+                SipEvent::Ended { call, .. } => sink.with_gate(|gate| gate.ended(*call)),
+                _ => None,
+            };
             sink.push(event, Instant::now());
         }
     }));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pjsip_sys::{
     redact_text, CallId, Credentials, DialRequest, Endpoint, MediaDescription, SipError,
@@ -23,6 +23,9 @@ use crate::transport::RtpSockets;
 
 /// Told to callers that are refused for want of room, s.
 const RETRY_AFTER_S: u32 = 5;
+/// How long a 200 waits for its ACK, 64·T1 (RFC 3261 section 13.3.1.4); then the call gives its place free and its BYE goes
+/// out behind it.
+const ACK_WAIT: Duration = Duration::from_secs(32);
 
 struct Call {
     sip: CallId,
@@ -33,11 +36,20 @@ struct Call {
     unproved: bool,
     /// What the SDP agreed on before the ACK.
     agreed: Option<MediaParams>,
+    /// When the 200 went out.
+    answered: Option<Instant>,
 }
 
 impl Call {
     fn new(sip: CallId, tenant: &Arc<Tenant>, recording: Option<PathBuf>, came_in: bool) -> Call {
-        Call { sip, tenant: Arc::clone(tenant), recording, unproved: came_in, agreed: None }
+        Call {
+            sip,
+            tenant: Arc::clone(tenant),
+            recording,
+            unproved: came_in,
+            agreed: None,
+            answered: None,
+        }
     }
 }
 
@@ -137,7 +149,8 @@ impl Calls {
 
     pub(super) fn answer(&mut self, endpoint: &mut Endpoint, id: u64) {
         // A call that is not known any more has ended, and its end is on the way to the application.
-        let Some(call) = self.by_id.get(&id) else { return };
+        let Some(call) = self.by_id.get_mut(&id) else { return };
+        call.answered.get_or_insert_with(Instant::now);
         if let Err(e) = endpoint.answer(call.sip) {
             fail(&call.tenant, id, &SignallingError::from(e).into());
             let _ = endpoint.hangup(call.sip);
@@ -163,6 +176,17 @@ impl Calls {
             if let Err(e) = endpoint.hangup(call.sip) {
                 call.tenant.log(LogLevel::Warning, format!("call {id}: hang-up: {e}"));
             }
+        }
+    }
+
+    /// Ends calls whose ACK does not come.
+    pub(super) fn end_unacknowledged(&mut self, endpoint: &mut Endpoint) {
+        let late = |call: &&Call| {
+            call.unproved && call.answered.is_some_and(|at| at.elapsed() >= ACK_WAIT)
+        };
+        for call in self.by_id.values().filter(late) {
+            call.tenant.log(LogLevel::Info, "a call got no ACK and is given up".to_owned());
+            let _ = endpoint.hangup(call.sip);
         }
     }
 

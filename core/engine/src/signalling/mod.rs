@@ -25,6 +25,7 @@ use pjsip_sys::Waker;
 
 use crate::config::EngineConfig;
 use crate::error::SignallingError;
+use crate::guard::{Draining, GuardCounters, Network};
 use crate::media::MediaEngine;
 
 /// Commands that may wait for the SIP thread.
@@ -43,6 +44,8 @@ pub(crate) struct Tenant {
     pub calls_total: AtomicU64,
     /// Requests refused for this engine, beside those the stack refuses by itself.
     pub refused: AtomicU64,
+    pub guard: Arc<GuardCounters>,
+    pub draining: Arc<Draining>,
 }
 
 impl Tenant {
@@ -57,6 +60,8 @@ impl Tenant {
             calls_active: AtomicUsize::new(0),
             calls_total: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            guard: Arc::default(),
+            draining: Arc::default(),
         }
     }
 
@@ -111,6 +116,7 @@ pub(crate) enum Command {
     Dial { tenant: u64, dial: Box<Dial> },
     Register { tenant: u64, register: Box<Register> },
     Unregister(u64),
+    SetAcl { tenant: u64, acl: Option<Vec<Network>> },
     Quit,
 }
 

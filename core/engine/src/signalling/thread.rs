@@ -17,11 +17,14 @@ use super::queue::{LogLevel, SignalEvent};
 use super::{net, Command, Register, StackCounters, Tenant, DETACH_LIMIT};
 use crate::config::EngineConfig;
 use crate::error::SignallingError;
+use crate::guard::{GuardSetup, Guards};
 
 /// Calls of the whole process. Each engine has its own `max_calls` below that.
 const STACK_CALLS: usize = 4000;
 const IDLE: Duration = Duration::from_millis(500);
 const LEAVING: Duration = Duration::from_millis(20);
+/// How often the log is told of requests that were kept out.
+const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Attached {
     pub tenant: Arc<Tenant>,
@@ -67,6 +70,8 @@ struct Sip {
     tenants: HashMap<u64, Attached>,
     calls: Calls,
     bindings: HashMap<u64, Binding>,
+    guards: Guards,
+    summary_at: Instant,
 }
 
 pub(super) fn run(
@@ -81,7 +86,7 @@ pub(super) fn run(
         codecs: vec![Codec::Pcma, Codec::Pcmu],
         max_calls: STACK_CALLS,
     };
-    let endpoint = match Endpoint::new(&config) {
+    let mut endpoint = match Endpoint::new(&config) {
         Ok((endpoint, waker)) => {
             let _ = ready.send(Ok(waker));
             endpoint
@@ -91,8 +96,12 @@ pub(super) fn run(
             return;
         }
     };
+    let guards = Guards::default();
+    endpoint.set_gate(Box::new(guards.clone()));
     let mut sip = Sip {
         endpoint,
+        guards,
+        summary_at: Instant::now(),
         idle: Vec::new(),
         tenants: HashMap::new(),
         calls: Calls::default(),
@@ -120,6 +129,8 @@ pub(super) fn run(
             }
         }
         sip.let_go();
+        sip.calls.end_unacknowledged(&mut sip.endpoint);
+        sip.summaries();
         let stats = sip.endpoint.stats();
         counters.malformed.store(stats.malformed, Ordering::Relaxed);
         counters.rejected.store(stats.rejected, Ordering::Relaxed);
@@ -157,6 +168,7 @@ impl Sip {
                     }
                 }
             }
+            Command::SetAcl { tenant, acl } => self.guards.set_acl(tenant, acl),
             Command::Quit => {}
         }
     }
@@ -165,16 +177,61 @@ impl Sip {
         let config = &tenant.config;
         if let Some(at) = self.idle.iter().position(|idle| idle.suits(config)) {
             let address = self.idle.swap_remove(at).address;
+            self.guard(&tenant, address)?;
             self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
             return Ok(address);
         }
         let wanted = net::probe(config.sip_bind(), config.tcp)?;
+        // Before the socket is open: nothing gets past the guard.
+        self.guard(&tenant, wanted)?;
+        let opened = self.open(wanted, config);
+        if opened.is_err() {
+            self.guards.detach(tenant.id);
+        }
+        let address = opened?;
+        self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
+        Ok(address)
+    }
+
+    fn open(
+        &mut self,
+        wanted: SocketAddr,
+        config: &EngineConfig,
+    ) -> Result<SocketAddr, SignallingError> {
         let address = self.endpoint.add_udp(wanted, config.public_address)?;
         if config.tcp {
             self.endpoint.add_tcp(address, config.public_address)?;
         }
-        self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
         Ok(address)
+    }
+
+    fn guard(&self, tenant: &Tenant, address: SocketAddr) -> Result<(), SignallingError> {
+        let mut secret = [0; 32];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+            .map_err(|e| SignallingError::StartFailed(format!("no random numbers: {e}")))?;
+        let setup = GuardSetup {
+            id: tenant.id,
+            config: tenant.config.guard.clone(),
+            bind: tenant.config.bind,
+            max_calls: tenant.config.max_calls,
+            counters: Arc::clone(&tenant.guard),
+            draining: Arc::clone(&tenant.draining),
+            secret,
+        };
+        self.guards.attach(setup, vec![address.port()]);
+        Ok(())
+    }
+
+    fn summaries(&mut self) {
+        if self.summary_at.elapsed() < SUMMARY_EVERY {
+            return;
+        }
+        self.summary_at = Instant::now();
+        for (id, line) in self.guards.summaries() {
+            if let Some(attached) = self.tenants.get(&id) {
+                attached.tenant.log(LogLevel::Warning, line);
+            }
+        }
     }
 
     fn detach(&mut self, tenant: u64, reply: SyncSender<()>) {
@@ -211,6 +268,7 @@ impl Sip {
             .collect();
         for id in gone {
             self.calls.forget_all(id);
+            self.guards.detach(id);
             self.bindings.retain(|_, b| b.tenant.id != id);
             if let Some(attached) = self.tenants.remove(&id) {
                 let config = &attached.tenant.config;
