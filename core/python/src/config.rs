@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use voicecore_engine::{Codec, ConfigError, EngineConfig as Config};
 
 use crate::errors::raise;
+use crate::guard::GuardConfig;
 
 /// Settings of an engine, checked at construction.
 #[pyclass(frozen, module = "voicecore")]
@@ -54,7 +55,7 @@ impl EngineConfig {
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
         codecs=default_codecs(), max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
-        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_cores=Vec::new(), media_priority=None))]
+        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -79,6 +80,7 @@ impl EngineConfig {
         playout_max_s: f64,
         media_cores: Vec<i64>,
         media_priority: Option<i64>,
+        guard: Option<&Bound<'_, GuardConfig>>,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -107,6 +109,7 @@ impl EngineConfig {
                 .map(|v| ranged(py, "media_cores", v))
                 .collect::<PyResult<_>>()?,
             media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
+            guard: guard.map(|g| g.get().inner.clone()).unwrap_or_default(),
         };
         inner.validate().map_err(|e| raise(py, &e.into()))?;
         Ok(EngineConfig { inner })

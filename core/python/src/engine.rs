@@ -177,6 +177,17 @@ impl Engine {
         }
     }
 
+    /// New calls get 503 with this Retry-After; None ends that.
+    fn set_draining(&self, py: Python<'_>, retry_after_s: Option<u32>) -> PyResult<()> {
+        self.inner.set_draining(retry_after_s).map_err(|e| raise(py, &e))
+    }
+
+    /// Replaces the networks that may call; None: all.
+    fn set_acl(&self, py: Python<'_>, acl: Option<Vec<String>>) -> PyResult<()> {
+        let acl = crate::guard::networks(py, acl)?;
+        self.inner.set_acl(acl).map_err(|e| raise(py, &e))
+    }
+
     /// Counters of the engine; `consumer_dropped` is added to `events_dropped`.
     fn stats(&self, consumer_dropped: u64) -> EngineStats {
         EngineStats::from_engine(&self.inner.stats(), consumer_dropped)

@@ -10,6 +10,7 @@ mod config;
 mod engine;
 mod errors;
 mod events;
+mod guard;
 mod stats;
 
 use pyo3::prelude::*;
@@ -49,6 +50,8 @@ mod _core {
         MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded,
         SpeechStarted,
     };
+    #[pymodule_export]
+    use super::guard::GuardConfig;
     #[pymodule_export]
     use super::stats::{CallStats, EngineStats};
     #[pymodule_export]

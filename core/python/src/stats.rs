@@ -89,6 +89,12 @@ counters! {
         recording_errors: u64,
         sip_malformed: u64,
         sip_rejected: u64,
+        sip_unlisted: u64,
+        sip_scanners: u64,
+        sip_muted: u64,
+        sip_limited: u64,
+        sip_challenged: u64,
+        sip_auth_failed: u64,
     }
 }
 
@@ -146,6 +152,12 @@ impl EngineStats {
             recording_errors: m.recording_errors,
             sip_malformed: s.sip_malformed,
             sip_rejected: s.sip_rejected,
+            sip_unlisted: s.sip_unlisted,
+            sip_scanners: s.sip_scanners,
+            sip_muted: s.sip_muted,
+            sip_limited: s.sip_limited,
+            sip_challenged: s.sip_challenged,
+            sip_auth_failed: s.sip_auth_failed,
         }
     }
 }

@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import socket
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 
 from voicecore import _core
@@ -16,7 +16,7 @@ from voicecore._address import Address
 from voicecore._blocking import run_to_end
 from voicecore._call import Call
 from voicecore._core import EngineConfig, EngineStats
-from voicecore._errors import SignallingError, VoicecoreError
+from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
 from voicecore._stream import Stream
 
@@ -39,6 +39,7 @@ class Engine:
         self._registrations: dict[int, Registration] = {}
         self._incoming: Stream[Call] = Stream(config.max_calls)
         self._events_dropped = 0
+        self._draining = False
         # An engine that is forgotten, or still runs when the interpreter ends, closes its
         # recordings and says BYE all the same.
         self._finalizer = weakref.finalize(self, _stop_quietly, self._native)
@@ -148,6 +149,39 @@ class Engine:
         registration = Registration(self._native, registration_id)
         self._registrations[registration_id] = registration
         return registration
+
+    def drain(self, *, retry_after_s: int = 30) -> None:
+        """From now on new calls, and OPTIONS outside of calls, get 503 with Retry-After.
+
+        Dispatchers take this engine out; calls that are up go on, and `dial` still works. May be called again,
+        with another time.
+
+        Raises:
+            VoicecoreError: ``engine.not_running``.
+        """
+        if not 0 <= retry_after_s <= 86_400:
+            raise ConfigError(f"retry_after_s: {retry_after_s} is out of range; use 0 to 86400")
+        self._native.set_draining(retry_after_s)
+        self._draining = True
+
+    def undrain(self) -> None:
+        """New calls are taken again."""
+        self._native.set_draining(None)
+        self._draining = False
+
+    @property
+    def draining(self) -> bool:
+        """Whether new calls are refused because of `drain`."""
+        return self._draining
+
+    def set_acl(self, acl: Sequence[str] | None) -> None:
+        """Replaces `GuardConfig.acl`, for requests that come from now on.
+
+        Raises:
+            ConfigError: an entry is no network.
+            VoicecoreError: ``engine.not_running``.
+        """
+        self._native.set_acl(acl)
 
     def stats(self) -> EngineStats:
         """Counters since start."""

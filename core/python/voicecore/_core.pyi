@@ -15,6 +15,7 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "EngineStats",
+    "GuardConfig",
     "IncomingCall",
     "LogMessage",
     "MediaTimeout",
@@ -60,6 +61,7 @@ class EngineConfig:
         playout_max_s: float = 120.0,
         media_cores: Sequence[int] = (),
         media_priority: int | None = None,
+        guard: GuardConfig | None = None,
     ) -> EngineConfig:
         """
         Args:
@@ -87,6 +89,7 @@ class EngineConfig:
                 that is not pinned. A core that is refused is logged as a warning; its thread runs unpinned.
             media_priority: SCHED_FIFO priority 1 to 99 of the media threads; None is normal scheduling. Where
                 the system refuses it, a warning is logged and they run with normal priority.
+            guard: who may call, and how much; the defaults of `GuardConfig` unless given.
         """
     @property
     def bind(self) -> str: ...
@@ -128,6 +131,53 @@ class EngineConfig:
     def media_cores(self) -> list[int]: ...
     @property
     def media_priority(self) -> int | None: ...
+
+@final
+class GuardConfig:
+    """Who may call, and how much. Raises ConfigError naming the field as ``guard.…``."""
+
+    def __new__(
+        cls,
+        *,
+        acl: Sequence[str] | None = None,
+        unlisted: str = "silent",
+        scanners: Sequence[str] = ...,
+        realm: str = "voice-edge",
+        users: Sequence[tuple[str, str]] = ...,
+        nonce_s: int = 60,
+        invites_per_s: float = 10.0,
+        invite_burst: int = 40,
+        calls_per_source: int = 0,
+        pending_per_source: int = 20,
+        limit_listed: bool = False,
+        sources_max: int = 4096,
+    ) -> GuardConfig:
+        """
+        Args:
+            acl: networks ("192.0.2.0/24", "2001:db8::/32") that may call; None: all. This machine (127.0.0.1, ::1 and
+                the address bound to) and registrars that this engine registered with always may.
+            unlisted: what others get: "silent" (nothing), "refuse" (403) or "challenge" (an INVITE must
+                authenticate, while those in `acl` need no password).
+            scanners: parts of User-Agent, in any case, that get no answer.
+            realm: of the challenges.
+            users: name and password; with any, INVITEs are challenged (digest, SHA-256 and MD5).
+            nonce_s: how long a nonce is good.
+            invites_per_s: new INVITEs a second from one source; 0: no limit. This and the limits below hold for
+                sources that `acl` does not name, never for this machine. An IPv6 source is its /64.
+            invite_burst: INVITEs that may come at once.
+            calls_per_source: calls of one source at a time; 0: no limit.
+            pending_per_source: of these, unanswered or without ACK; 0: no limit.
+            limit_listed: the limits hold for sources in `acl` as well.
+            sources_max: sources remembered one by one; more of them share one set of limits.
+        """
+    @property
+    def acl(self) -> list[str] | None: ...
+    @property
+    def unlisted(self) -> str: ...
+    @property
+    def scanners(self) -> list[str]: ...
+    @property
+    def realm(self) -> str: ...
 
 @final
 class CallStats:
@@ -267,6 +317,12 @@ class EngineStats:
         recording_errors: int = ...,
         sip_malformed: int = ...,
         sip_rejected: int = ...,
+        sip_unlisted: int = ...,
+        sip_scanners: int = ...,
+        sip_muted: int = ...,
+        sip_limited: int = ...,
+        sip_challenged: int = ...,
+        sip_auth_failed: int = ...,
     ) -> EngineStats: ...
     @property
     def ticks(self) -> int:
@@ -355,6 +411,30 @@ class EngineStats:
     @property
     def sip_rejected(self) -> int:
         """Requests refused before they became calls."""
+
+    @property
+    def sip_unlisted(self) -> int:
+        """Requests dropped or refused: from outside the ACL."""
+
+    @property
+    def sip_scanners(self) -> int:
+        """Requests dropped in silence: of scanners."""
+
+    @property
+    def sip_muted(self) -> int:
+        """Requests dropped in silence: of sources that sent too much that was malformed or refused."""
+
+    @property
+    def sip_limited(self) -> int:
+        """INVITEs and connections over a limit of their source."""
+
+    @property
+    def sip_challenged(self) -> int:
+        """INVITEs challenged for credentials."""
+
+    @property
+    def sip_auth_failed(self) -> int:
+        """INVITEs with wrong credentials."""
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
@@ -722,6 +802,12 @@ class Engine:
     def clear(self, call: int, turn_id: int | None) -> None: ...
     def call_stats(self, call: int) -> CallStats:
         """Counters of a call that has not ended. Raises CallGone."""
+
+    def set_draining(self, retry_after_s: int | None) -> None:
+        """New calls get 503 with this Retry-After; None ends that."""
+
+    def set_acl(self, acl: Sequence[str] | None) -> None:
+        """Replaces the networks that may call; None: all."""
 
     def stats(self, consumer_dropped: int) -> EngineStats:
         """Counters of the engine; ``consumer_dropped`` is added to ``events_dropped``."""

@@ -104,8 +104,11 @@ fn quotable(text: &str) -> bool {
 }
 
 impl GuardConfig {
-    /// Checks every field. Errors name it as `guard.…`.
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the field as `guard.…`.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let bad = |field, problem: String, remedy: &str| ConfigError::new(field, problem, remedy);
         if self.unlisted == Unlisted::Challenge && (self.acl.is_none() || self.users.is_empty()) {
             return Err(bad(

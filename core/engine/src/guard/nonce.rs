@@ -64,7 +64,7 @@ pub(super) fn to_hex(bytes: &[u8]) -> String {
 }
 
 fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 || !text.iter().all(u8::is_ascii_hexdigit) {
+    if !text.len().is_multiple_of(2) || !text.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     let text = std::str::from_utf8(text).ok()?;

@@ -38,9 +38,10 @@ pub(super) fn head(data: &[u8]) -> Head<'_> {
     out.response = data.get(..4).is_some_and(|b| b.eq_ignore_ascii_case(b"SIP/"));
     out.ack = data.starts_with(b"ACK ") || data.starts_with(b"ACK\t");
     let mut in_to = false;
-    for (number, line) in data.split(|b| *b == b'\n').enumerate() {
+    for (number, whole) in data.split_inclusive(|b| *b == b'\n').enumerate() {
+        let line = whole.strip_suffix(b"\n").unwrap_or(whole);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() && number > 0 {
+        if line.is_empty() && whole.ends_with(b"\n") {
             out.complete = true;
             break;
         }
