@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `GuardConfig`.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use voicecore_engine::{ConfigError, GuardConfig as Config, Network, Unlisted, User, SCANNERS};
 
@@ -40,7 +42,7 @@ fn default_scanners() -> Vec<String> {
 impl GuardConfig {
     #[new]
     #[pyo3(signature = (*, acl=None, unlisted="silent", scanners=default_scanners(), realm="voice-edge",
-        users=Vec::new(), nonce_s=60, invites_per_s=10.0, invite_burst=40, calls_per_source=0,
+        users=HashMap::new(), nonce_s=60, invites_per_s=10.0, invite_burst=40, calls_per_source=0,
         pending_per_source=20, limit_listed=false, sources_max=4096))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
@@ -50,7 +52,7 @@ impl GuardConfig {
         unlisted: &str,
         scanners: Vec<String>,
         realm: &str,
-        users: Vec<(String, String)>,
+        users: HashMap<String, String>,
         nonce_s: i64,
         invites_per_s: f64,
         invite_burst: i64,

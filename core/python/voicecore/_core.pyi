@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Types of the native module. `python -m mypy.stubtest voicecore` checks them against it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, final
 
@@ -143,7 +143,7 @@ class GuardConfig:
         unlisted: str = "silent",
         scanners: Sequence[str] = ...,
         realm: str = "voice-edge",
-        users: Sequence[tuple[str, str]] = ...,
+        users: Mapping[str, str] = ...,
         nonce_s: int = 60,
         invites_per_s: float = 10.0,
         invite_burst: int = 40,
@@ -160,7 +160,7 @@ class GuardConfig:
                 authenticate, while those in `acl` need no password).
             scanners: parts of User-Agent, in any case, that get no answer.
             realm: of the challenges.
-            users: name and password; with any, INVITEs are challenged (digest, SHA-256 and MD5).
+            users: passwords by name; with any, INVITEs are challenged (digest, SHA-256 and MD5).
             nonce_s: how long a nonce is good.
             invites_per_s: new INVITEs a second from one source; 0: no limit. This and the limits below hold for
                 sources that `acl` does not name, never for this machine. An IPv6 source is its /64.

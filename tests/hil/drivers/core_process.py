@@ -6,7 +6,8 @@ Started by the `local` driver. The user part is words joined by dots, taken in o
 `hangup` a call lasts until the caller leaves. An answered call hears the melody of `--notes`, endlessly.
 
 Standard input takes one JSON object a line: {"op": "stats"}, {"op": "dial", "uri": …, "user": …},
-{"op": "stop"}. Standard output gives one JSON object a line; standard error is the log.
+{"op": "drain", "retry_after_s": …}, {"op": "undrain"}, {"op": "stop"}.
+Standard output gives one JSON object a line; standard error is the log.
 """
 
 from __future__ import annotations
@@ -164,6 +165,12 @@ async def commands(appliance: Appliance, engine: voicecore.Engine, stop: asyncio
             appliance.spawn(
                 appliance.dial(order["uri"], order.get("words", ""), order.get("timeout_s", 60.0))
             )
+        elif order["op"] == "drain":
+            engine.drain(retry_after_s=order["retry_after_s"])
+            say("draining", on=engine.draining)
+        elif order["op"] == "undrain":
+            engine.undrain()
+            say("draining", on=engine.draining)
         elif order["op"] == "stop":
             break
     stop.set()
@@ -180,6 +187,7 @@ async def main(options: argparse.Namespace) -> None:
         recording_dir=options.record,
         media_timeout_s=options.media_timeout,
         media_priority=options.media_priority,
+        guard=voicecore.GuardConfig(**json.loads(options.guard)),
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -207,6 +215,7 @@ if __name__ == "__main__":
     parser.add_argument("--media-timeout", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--media-priority", type=int, metavar="1-99", help="SCHED_FIFO")
     parser.add_argument("--notes", default="500,700,1200", metavar="HERTZ,…")
+    parser.add_argument("--guard", default="{}", metavar="JSON", help="for voicecore.GuardConfig")
     parser.add_argument("--control", action="store_true", help="take orders on standard input")
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
     asyncio.run(main(parser.parse_args()))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class LocalCore:
         record: Path | None = None,
         media_priority: int | None = None,
         name: str = "core",
+        bind: str = "127.0.0.1",
+        guard: Mapping[str, object] | None = None,
     ) -> None:
         media_ports = 2 * max_calls + 10
         low = free_block(media_ports)
@@ -45,6 +47,7 @@ class LocalCore:
         args += ["--rtp-ports", f"{low}-{low + media_ports - 1}", "--codecs", codecs]
         args += ["--max-calls", str(max_calls), "--media-timeout", str(media_timeout_s)]
         args += ["--notes", ",".join(str(note) for note in notes)]
+        args += ["--bind", bind, "--guard", json.dumps(dict(guard or {}))]
         if media_priority is not None:
             args += ["--media-priority", str(media_priority)]
         if record is not None:
@@ -59,7 +62,7 @@ class LocalCore:
         except BaseException:
             self.process.stop(0.1)
             raise
-        self.sip: Address = ("127.0.0.1", int(ready["port"]))
+        self.sip: Address = (bind, int(ready["port"]))
 
     def alive(self) -> bool:
         return self.process.alive
@@ -108,6 +111,18 @@ class LocalCore:
 
     def dial(self, uri: str, words: str = "", timeout_s: float = 60.0) -> None:
         self._order(op="dial", uri=uri, words=words, timeout_s=timeout_s)
+
+    def drain(self, retry_after_s: int = 30) -> None:
+        self._order(op="drain", retry_after_s=retry_after_s)
+        eventually("the core to drain", lambda: self._is_draining() is True, 5)
+
+    def undrain(self) -> None:
+        self._order(op="undrain")
+        eventually("the core to take calls again", lambda: self._is_draining() is False, 5)
+
+    def _is_draining(self) -> bool | None:
+        told = self.events("draining")
+        return bool(told[-1]["on"]) if told else None
 
     def _order(self, **fields: Any) -> None:
         self.process.write(json.dumps(fields))
