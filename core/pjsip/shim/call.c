@@ -13,7 +13,7 @@ vc_call *vc_find(vc_endpoint *ep, uint64_t id)
     return call && !call->told ? call : NULL;
 }
 
-static vc_call *call_of(pjsip_inv_session *inv)
+vc_call *vc_call_of(pjsip_inv_session *inv)
 {
     /* While PJSIP is being destroyed our module may have no number any more. */
     return vc_ep && vc_module.id >= 0 ? inv->mod_data[vc_module.id] : NULL;
@@ -53,6 +53,11 @@ static void call_forget(vc_call *call)
     }
     call->inv->mod_data[vc_module.id] = NULL;
     vc_srtp_forget(call);
+    vc_offer_drop(call);
+    if (call->sdp_pool) {
+        pj_pool_release(call->sdp_pool);
+        call->sdp_pool = NULL;
+    }
 }
 
 void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote)
@@ -95,7 +100,7 @@ void vc_call_end(vc_call *call, unsigned status, int64_t retry_after)
         result = pjsip_inv_send_msg(inv, tdata);
     }
     /* tdata NULL with success: CANCEL waits for a provisional answer (RFC 3261 9.1). */
-    if (result != PJ_SUCCESS && call_of(inv) == call) {
+    if (result != PJ_SUCCESS && vc_call_of(inv) == call) {
         pjsip_inv_terminate(inv, (int)status, PJ_FALSE);
     }
     pjsip_dlg_dec_lock(dialog);
@@ -130,12 +135,13 @@ static void on_disconnected(vc_call *call, const pjsip_event *e)
                               ? received
                               : status != PJSIP_SC_REQUEST_TIMEOUT && status != PJSIP_SC_TSX_TRANSPORT_ERROR;
     vc_call_told(call, status, &inv->cause_text, by_remote);
+    vc_transfer_call_over(call);
     call_forget(call);
 }
 
 static void on_state(pjsip_inv_session *inv, pjsip_event *e)
 {
-    vc_call *call = call_of(inv);
+    vc_call *call = vc_call_of(inv);
     vc_event event = {.kind = VC_EV_CONFIRMED};
     if (call == NULL) {
         return;
@@ -173,7 +179,7 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
 
 static void on_media(pjsip_inv_session *inv, pj_status_t status)
 {
-    vc_call *call = call_of(inv);
+    vc_call *call = vc_call_of(inv);
     const pjmedia_sdp_session *local, *remote;
     vc_event event = {.kind = VC_EV_MEDIA};
     const char *no_srtp;
@@ -212,10 +218,10 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
  * answer set here PJSIP sends 488 and keeps the session. */
 static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_param *param)
 {
-    vc_call *call = call_of(inv);
+    vc_call *call = vc_call_of(inv);
     const pjmedia_sdp_session *answer;
     const char *why;
-    if (call == NULL || call->sdp == NULL || !call->media_up) {
+    if (call == NULL || call->sdp == NULL || (!call->media_up && !call->late)) {
         return;
     }
     if (!vc_media_offer_ok(param->offer, vc_ep->codecs)) {
@@ -232,7 +238,7 @@ static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_par
 
 static void on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer)
 {
-    vc_call *call = call_of(inv);
+    vc_call *call = vc_call_of(inv);
     *offer = call && call->sdp ? vc_srtp_offer(inv->pool_prov, call->sdp, call) : NULL;
 }
 
@@ -248,20 +254,32 @@ static void add_capability(pjsip_tx_data *tdata, int type)
 static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *e)
 {
     const pj_str_t *name = &tsx->method.name;
+    vc_call *call = vc_call_of(inv);
     pjsip_tx_data *tdata;
     int status;
+    if (call) {
+        vc_offer_on_tsx(call, tsx, e);
+    }
     if (vc_ep == NULL || tsx->role != PJSIP_ROLE_UAS || tsx->state != PJSIP_TSX_STATE_TRYING ||
         e->type != PJSIP_EVENT_TSX_STATE || e->body.tsx_state.type != PJSIP_EVENT_RX_MSG) {
         return;
     }
-    if (tsx->method.id == PJSIP_INVITE_METHOD || tsx->method.id == PJSIP_BYE_METHOD ||
-        tsx->method.id == PJSIP_CANCEL_METHOD || pj_strcmp2(name, "UPDATE") == 0 || pj_strcmp2(name, "PRACK") == 0) {
-        return;
+    if (call && pj_strcmp2(name, "PRACK") == 0) {
+        vc_early_on_prack(call);
     }
-    if (tsx->method.id == PJSIP_OPTIONS_METHOD) {
+    if (tsx->method.id == PJSIP_BYE_METHOD && inv->state == PJSIP_INV_STATE_DISCONNECTED) {
+        status = PJSIP_SC_CALL_TSX_DOES_NOT_EXIST; /* the dialog is kept for its transactions only (RFC 3261 15.1.2) */
+    } else if (tsx->method.id == PJSIP_INVITE_METHOD || tsx->method.id == PJSIP_BYE_METHOD ||
+               tsx->method.id == PJSIP_CANCEL_METHOD || pj_strcmp2(name, "UPDATE") == 0 ||
+               pj_strcmp2(name, "PRACK") == 0) {
+        return;
+    } else if (tsx->method.id == PJSIP_OPTIONS_METHOD) {
         status = PJSIP_SC_OK;
     } else if (pj_strcmp2(name, "REFER") == 0) {
-        status = PJSIP_SC_DECLINE; /* transfer is not offered yet */
+        vc_on_refer(inv, call, tsx, e->body.tsx_state.src.rdata);
+        return;
+    } else if (pj_strcmp2(name, "NOTIFY") == 0 && vc_has_subscription(inv->dlg)) {
+        return; /* the subscription's */
     } else if (pj_strcmp2(name, "NOTIFY") == 0) {
         status = PJSIP_SC_CALL_TSX_DOES_NOT_EXIST; /* RFC 6665 4.1.3: no such subscription */
     } else if (pj_strcmp2(name, "INFO") == 0 || pj_strcmp2(name, "MESSAGE") == 0 ||
@@ -321,5 +339,6 @@ pj_status_t vc_calls_init(pjsip_endpoint *sip)
     callback.on_rx_offer2 = &on_offer;
     callback.on_create_offer = &on_create_offer;
     callback.on_media_update = &on_media;
+    callback.on_redirected = &vc_on_redirected;
     return pjsip_inv_usage_init(sip, &callback);
 }

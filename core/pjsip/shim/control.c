@@ -46,23 +46,31 @@ int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text, vc_str *why)
     const pjmedia_sdp_session *offer;
     pjmedia_sdp_session *sdp;
     const char *no;
+    pj_pool_t *pool;
     int status;
     if (call == NULL) {
         return VC_ENOCALL;
     }
-    status = vc_sdp_parse(call->inv->dlg->pool, text, &sdp);
+    /* A pool of its own: a call may be held and resumed all day. PJSIP copies what it is given. */
+    pool = pjsip_endpt_create_pool(ep->sip, "sdp", 1000, 1000);
+    status = vc_sdp_parse(pool, text, &sdp);
+    /* The application may offer less than the endpoint: that must be known before it hears of the call. */
+    offer = status == 0 ? vc_pending_offer(call) : NULL;
+    if (offer && !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
+        status = VC_ENOCODEC;
+    } else if (offer && vc_srtp_answer(call->inv->pool_prov, sdp, offer, &no) == NULL) {
+        *why = (vc_str){no, strlen(no)};
+        status = VC_ESRTP;
+    }
     if (status != 0) {
+        pj_pool_release(pool);
         return status;
     }
-    /* The application may offer less than the endpoint: that must be known before it hears of the call. */
-    offer = vc_pending_offer(call);
-    if (offer && !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
-        return VC_ENOCODEC;
+    vc_srtp_forget(call);
+    if (call->sdp_pool) {
+        pj_pool_release(call->sdp_pool);
     }
-    if (offer && vc_srtp_answer(call->inv->pool_prov, sdp, offer, &no) == NULL) {
-        *why = (vc_str){no, strlen(no)};
-        return VC_ESRTP;
-    }
+    call->sdp_pool = pool;
     call->sdp = sdp;
     return 0;
 }
@@ -105,7 +113,8 @@ int vc_answer(vc_endpoint *ep, uint64_t id)
     }
     dialog = call->inv->dlg;
     pjsip_dlg_inc_lock(dialog);
-    status = vc_local_sdp(call);
+    /* After an early answer there is nothing more to negotiate. */
+    status = call->early ? PJ_SUCCESS : vc_local_sdp(call);
     if (status == PJ_SUCCESS) {
         status = pjsip_inv_answer(call->inv, PJSIP_SC_OK, NULL, NULL, &tdata);
     }
@@ -223,9 +232,9 @@ static int set_route(pjsip_dialog *dialog, const target *via)
 }
 
 static int invite_create(pjsip_dialog *dialog, vc_str sdp_text, const vc_credentials *credentials,
-                         pjsip_inv_session **inv, pjmedia_sdp_session **sdp)
+                         const vc_dial_extra *extra, const vc_policy *policy, pjsip_inv_session **inv,
+                         pjmedia_sdp_session **sdp)
 {
-    pjsip_timer_setting timer;
     pjsip_cred_info info;
     int status = vc_sdp_parse(dialog->pool, sdp_text, sdp);
     if (status != 0) {
@@ -238,17 +247,27 @@ static int invite_create(pjsip_dialog *dialog, vc_str sdp_text, const vc_credent
             return status;
         }
     }
-    status = pjsip_inv_create_uac(dialog, vc_srtp_offer(dialog->pool, *sdp, NULL), PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER, inv);
+    status = pjsip_inv_create_uac(dialog, extra->late ? NULL : vc_srtp_offer(dialog->pool, *sdp, NULL),
+                                  vc_policy_options(policy), inv);
     if (status == PJ_SUCCESS) {
-        pjsip_timer_setting_default(&timer);
-        status = pjsip_timer_init_session(*inv, &timer);
+        status = vc_policy_timer(*inv, policy);
     }
     return status;
 }
 
-int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str route,
-            const vc_credentials *credentials, uint64_t *id)
+static void add_replaces(pjsip_tx_data *tdata, vc_str text)
 {
+    const pj_str_t name = {"Replaces", 8};
+    pj_str_t value = vc_pj(text);
+    if (text.len) {
+        pjsip_msg_add_hdr(tdata->msg, (pjsip_hdr *)pjsip_generic_string_hdr_create(tdata->pool, &name, &value));
+    }
+}
+
+int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str route,
+            const vc_credentials *credentials, const vc_dial_extra *extra, uint64_t *id)
+{
+    const vc_policy *policy = vc_policy_of(extra->port);
     pj_pool_t *pool;
     target to, via;
     const target *hop = &to;
@@ -289,7 +308,7 @@ int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str ro
     }
     pj_pool_release(pool);
     if (status == 0) {
-        status = invite_create(dialog, sdp_text, credentials, &inv, &sdp);
+        status = invite_create(dialog, sdp_text, credentials, extra, policy, &inv, &sdp);
     }
     call = status == 0 ? vc_call_new(inv, PJ_TRUE) : NULL;
     if (call == NULL) {
@@ -303,9 +322,12 @@ int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp_text, vc_str ro
         return status ? status : PJ_ENOMEM;
     }
     call->sdp = sdp;
+    call->late = extra->late != 0;
+    call->policy = *policy;
     *id = call->id;
     status = pjsip_inv_invite(inv, &tdata);
     if (status == PJ_SUCCESS) {
+        add_replaces(tdata, extra->replaces);
         status = pjsip_inv_send_msg(inv, tdata);
     }
     if (status != PJ_SUCCESS && inv->mod_data[vc_module.id] == call) {

@@ -144,6 +144,7 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
     if (status == PJ_SUCCESS) status = vc_calls_init(ep->sip);
     if (status == PJ_SUCCESS) status = pjsip_100rel_init_module(ep->sip);
     if (status == PJ_SUCCESS) status = pjsip_timer_init_module(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_transfer_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_requests_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_guard_init(ep->sip);
     if (status == PJ_SUCCESS) {

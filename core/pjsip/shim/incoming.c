@@ -76,11 +76,10 @@ static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
     return PJ_TRUE;
 }
 
-static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
+static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options, const vc_policy *policy)
 {
     pj_bool_t tcp = (rdata->tp_info.transport->flag & PJSIP_TRANSPORT_DATAGRAM) == 0;
     pj_str_t contact, peer = pj_str(rdata->pkt_info.src_name);
-    pjsip_timer_setting timer;
     pjsip_inv_session *inv = NULL;
     pjsip_dialog *dialog;
     pj_status_t status;
@@ -96,8 +95,7 @@ static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
     }
     status = pjsip_inv_create_uas(dialog, rdata, NULL, options, &inv);
     if (status == PJ_SUCCESS) {
-        pjsip_timer_setting_default(&timer);
-        status = pjsip_timer_init_session(inv, &timer);
+        status = vc_policy_timer(inv, policy);
         if (status != PJ_SUCCESS) {
             pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
             inv = NULL;
@@ -109,6 +107,22 @@ static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options)
     /* May destroy the dialog when no session holds it. */
     pjsip_dlg_dec_lock(dialog);
     return inv;
+}
+
+/* PJSIP's own refusal: 420, 421 or 400 with the headers that belong to it. */
+static void refuse_with(pjsip_rx_data *rdata, pjsip_tx_data *tdata)
+{
+    static const char why[] = "INVITE refused by PJSIP's check (Contact, Require, Supported)";
+    vc_event event = {.kind = VC_EV_REJECTED};
+    if (tdata == NULL) {
+        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, why, NULL);
+        return;
+    }
+    event.status = (uint32_t)tdata->msg->line.status.code;
+    event.text[0] = (vc_str){why, sizeof(why) - 1};
+    vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+    pjsip_endpt_send_response2(vc_ep->sip, rdata, tdata, NULL, NULL);
+    vc_emit(&event);
 }
 
 /* 100 Trying, or 422 when Session-Expires is too small (RFC 4028 9): then the session is over. */
@@ -136,11 +150,13 @@ static pj_bool_t send_trying(pjsip_inv_session *inv, pjsip_rx_data *rdata)
 void vc_incoming(pjsip_rx_data *rdata)
 {
     pj_pool_t *pool = rdata->tp_info.pool;
-    unsigned options = PJSIP_INV_SUPPORT_100REL | PJSIP_INV_SUPPORT_TIMER;
+    const vc_policy *policy = vc_policy_of(pj_sockaddr_get_port(&rdata->tp_info.transport->local_addr));
+    unsigned options = vc_policy_options(policy);
     vc_event event = {.kind = VC_EV_INCOMING};
+    pjsip_tx_data *refusal = NULL;
     pjsip_inv_session *inv;
     pjsip_dialog *dialog;
-    vc_call *call;
+    vc_call *call, *replaced;
 
     if (pjsip_tsx_detect_merged_requests(rdata)) {
         vc_refuse(rdata, PJSIP_SC_LOOP_DETECTED, "the same request came twice over different paths", NULL);
@@ -153,7 +169,10 @@ void vc_incoming(pjsip_rx_data *rdata)
     if (!vc_guard_invite(rdata)) {
         return;
     }
-    if (vc_ep->live_count >= vc_ep->max_calls) {
+    if (vc_policy_refuses(rdata, policy) || !vc_replaced(rdata, policy, &replaced)) {
+        return;
+    }
+    if (replaced == NULL && vc_ep->live_count >= vc_ep->max_calls) {
         refuse_full(rdata);
         return;
     }
@@ -166,11 +185,11 @@ void vc_incoming(pjsip_rx_data *rdata)
     if (!check_offer(rdata, &event.flag)) {
         return;
     }
-    if (pjsip_inv_verify_request(rdata, &options, NULL, NULL, vc_ep->sip, NULL) != PJ_SUCCESS) {
-        vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "INVITE refused by PJSIP's check (Contact, Require)", NULL);
+    if (pjsip_inv_verify_request(rdata, &options, NULL, NULL, vc_ep->sip, &refusal) != PJ_SUCCESS) {
+        refuse_with(rdata, refusal);
         return;
     }
-    inv = session_create(rdata, options);
+    inv = session_create(rdata, options, policy);
     if (inv == NULL) {
         return;
     }
@@ -180,6 +199,11 @@ void vc_incoming(pjsip_rx_data *rdata)
     if (send_trying(inv, rdata)) {
         call = vc_call_new(inv, PJ_FALSE);
         if (call) {
+            call->policy = *policy;
+            if (replaced) {
+                event.kind = VC_EV_TAKEOVER;
+                event.other = replaced->id;
+            }
             event.id = call->id;
             vc_guard_opened(rdata, call->id);
             event.text[0] = vc_text(&rdata->msg_info.cid->id);

@@ -11,6 +11,7 @@
 #include <pjmedia/sdp.h>
 #include <pjmedia/sdp_neg.h>
 #include <pjsip.h>
+#include <pjsip_simple.h>
 #include <pjsip_ua.h>
 
 #include "vc.h"
@@ -18,6 +19,16 @@
 #define VC_BUCKETS 512
 #define VC_LISTENERS 8
 #define VC_URI_MAX 1024
+
+#define VC_POLICIES 16
+
+/* An offer of ours inside of a dialog (offer.c). */
+typedef struct vc_offering {
+    enum { VC_OFFER_NONE = 0, VC_OFFER_WAITS, VC_OFFER_SENT } state;
+    unsigned tries;
+    pjsip_transaction *tsx;
+    pj_timer_entry again;
+} vc_offering;
 
 typedef struct vc_call {
     struct vc_call *next; /* in its bucket */
@@ -28,7 +39,25 @@ typedef struct vc_call {
     pj_bool_t media_up; /* an offer was answered at least once */
     pj_bool_t told;     /* ENDED was emitted: nothing of this call is told any more */
     unsigned doomed;    /* > 0: end it after this round with this status */
+    vc_policy policy;
+    pj_pool_t *sdp_pool; /* of sdp, when it was set after the session began */
+    pj_bool_t late;      /* we sent INVITE without offer */
+    pj_bool_t early;     /* 183 with SDP was sent */
+    pj_bool_t proved;    /* and the caller has it */
+    unsigned redirects;  /* followed so far */
+    vc_offering offering;
 } vc_call;
+
+/* A REFER under way, ours or the peer's. It outlives its call, in the pool of the dialog. */
+typedef struct vc_transfer {
+    struct vc_transfer *next;
+    uint64_t call;
+    pjsip_evsub *sub;
+    pj_bool_t ours;
+    unsigned status; /* last one heard of */
+    pj_bool_t done;
+    pj_timer_entry limit;
+} vc_transfer;
 
 typedef struct vc_reg {
     struct vc_reg *next;
@@ -63,6 +92,9 @@ struct vc_endpoint {
     unsigned live_count; /* of these, not yet told to be over */
     unsigned doomed_count;
     vc_reg *regs;
+    vc_transfer *transfers;
+    vc_policy policies[VC_POLICIES];
+    unsigned policy_count;
     vc_listener listeners[VC_LISTENERS];
     unsigned listener_count;
     pj_ioqueue_key_t *wake_key;
@@ -132,6 +164,32 @@ pjmedia_sdp_session *vc_srtp_offer(pj_pool_t *pool, const pjmedia_sdp_session *f
 const char *vc_srtp_agreed(const vc_call *call, const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote,
                            vc_str *our, vc_str *their);
 void vc_srtp_forget(vc_call *call);
+
+/* policy.c */
+const vc_policy *vc_policy_of(unsigned port);
+unsigned vc_policy_options(const vc_policy *policy);
+pj_status_t vc_policy_timer(pjsip_inv_session *inv, const vc_policy *policy);
+pj_bool_t vc_policy_refuses(pjsip_rx_data *rdata, const vc_policy *policy);
+pjsip_redirect_op vc_on_redirected(pjsip_inv_session *inv, const pjsip_uri *target, const pjsip_event *e);
+
+/* offer.c */
+void vc_offer_on_tsx(vc_call *call, pjsip_transaction *tsx, pjsip_event *e);
+void vc_offer_drop(vc_call *call);
+
+/* early.c */
+void vc_early_on_prack(vc_call *call);
+
+/* transfer.c */
+pj_status_t vc_transfer_init(pjsip_endpoint *sip);
+void vc_on_refer(pjsip_inv_session *inv, vc_call *call, pjsip_transaction *tsx, pjsip_rx_data *rdata);
+pj_bool_t vc_has_subscription(const pjsip_dialog *dialog);
+void vc_transfer_call_over(vc_call *call);
+
+/* replaces.c */
+pj_bool_t vc_replaced(pjsip_rx_data *rdata, const vc_policy *policy, vc_call **out);
+
+/* call.c */
+vc_call *vc_call_of(pjsip_inv_session *inv);
 
 /* reg.c */
 void vc_regs_reap(vc_endpoint *ep);

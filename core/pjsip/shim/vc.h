@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7, VC_ENOCODEC = -8,
-       VC_ESRTP = -9 };
+       VC_ESRTP = -9, VC_EBUSY = -10, VC_EUNRELIABLE = -11 };
 
 enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
 
@@ -54,6 +54,11 @@ enum {
     VC_EV_REJECTED,     /* source, status, text[0] = why, a literal */
     VC_EV_MALFORMED,    /* source, text[0] = why */
     VC_EV_LOG,          /* status = level, flag = written here (not PJSIP's text), text[0] */
+    VC_EV_EARLY,        /* id: the caller has our early session (PRACK came, or the 183 asked for none) */
+    VC_EV_OFFERED,      /* id, status: outcome of vc_offer */
+    VC_EV_REFERRED,     /* id, status, flag = last: progress of vc_refer */
+    VC_EV_REFER,        /* id, text = Refer-To's URI, its Replaces: a transfer is asked for and accepted with 202 */
+    VC_EV_TAKEOVER,     /* as VC_EV_INCOMING, other = the call that Replaces names (RFC 3891) */
 };
 
 typedef struct vc_event {
@@ -65,11 +70,13 @@ typedef struct vc_event {
     vc_str text[4];
     vc_addr source;
     vc_media media;
+    uint64_t other;
 } vc_event;
 
 #define VC_SIZE_ADDR 20
 #define VC_SIZE_MEDIA 48
-#define VC_SIZE_EVENT 160
+#define VC_SIZE_EVENT 168
+#define VC_SIZE_POLICY 20
 
 /* Called inside vc_* functions on their thread. Must not call back into vc_*; what it points at lives for the call. */
 typedef void (*vc_event_fn)(void *user, const vc_event *event);
@@ -100,6 +107,29 @@ typedef struct vc_config {
 typedef struct vc_credentials {
     vc_str realm, username, password;
 } vc_credentials;
+
+/* How far an extension goes. ALWAYS: session timers run even when the peer knows none. */
+enum { VC_OFF = 0, VC_SUPPORTED, VC_REQUIRED, VC_ALWAYS };
+
+/* What is agreed to inside of dialogs, by the port of ours that a request came in by. Port 0: all that name no other. */
+typedef struct vc_policy {
+    uint16_t port;
+    uint8_t reliable;  /* 100rel (RFC 3262): OFF, SUPPORTED, REQUIRED */
+    uint8_t timer;     /* session timers (RFC 4028): OFF to ALWAYS */
+    uint8_t refer;     /* 1: REFER is taken and told; 0: 603 */
+    uint8_t replaces;  /* 1: INVITE with Replaces takes over; 0: 403 */
+    uint8_t redirects; /* 3xx followed in one call at most */
+    uint8_t reserved;
+    uint32_t session_expires, min_se; /* s */
+    uint32_t reserved2;
+} vc_policy;
+
+/* Beside what every outgoing call has. */
+typedef struct vc_dial_extra {
+    vc_str replaces; /* value of a Replaces header, or empty */
+    uint16_t port;   /* whose policy */
+    uint8_t late;    /* 1: INVITE without offer; ours answers the peer's */
+} vc_dial_extra;
 
 typedef struct vc_endpoint vc_endpoint;
 
@@ -164,7 +194,15 @@ int vc_answer(vc_endpoint *ep, uint64_t call);
 int vc_reject(vc_endpoint *ep, uint64_t call, uint32_t status, int64_t retry_after);
 int vc_hangup(vc_endpoint *ep, uint64_t call);
 int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp, vc_str route, const vc_credentials *credentials,
-            uint64_t *call);
+            const vc_dial_extra *extra, uint64_t *call);
+
+/* dialogs: early.c, offer.c, transfer.c, policy.c */
+int vc_set_policy(vc_endpoint *ep, const vc_policy *policy);
+int vc_early(vc_endpoint *ep, uint64_t call);
+int vc_offer(vc_endpoint *ep, uint64_t call, vc_str sdp);
+int vc_refer(vc_endpoint *ep, uint64_t call, vc_str target);
+int vc_refer_to(vc_endpoint *ep, uint64_t call, uint64_t other);
+int vc_refer_status(vc_endpoint *ep, uint64_t call, uint32_t status);
 
 int vc_register(vc_endpoint *ep, vc_str aor, vc_str registrar, const vc_credentials *credentials, uint32_t expires,
                 uint64_t *reg);

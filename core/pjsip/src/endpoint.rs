@@ -53,7 +53,7 @@ impl Waker {
 
 /// PJSIP's user agent. `!Send`: created, used and dropped on one thread. One at a time in a process.
 pub struct Endpoint {
-    raw: *mut ffi::RawEndpoint,
+    pub(crate) raw: *mut ffi::RawEndpoint,
     sink: Box<Sink>,
     bell: Arc<Bell>,
     max_calls: usize,
@@ -226,6 +226,7 @@ impl Endpoint {
         req.route.as_deref().map_or(Ok(()), |uri| check::uri(uri, "the route"))?;
         check::sdp(&req.sdp)?;
         let credentials = req.credentials.as_ref().map(credentials_to_c).transpose()?;
+        let extra = req.extra.to_c()?;
         let mut call = 0;
         // SAFETY: raw is live until Drop; all text lives over the call, and the shim copies it.
         let status = unsafe {
@@ -236,6 +237,7 @@ impl Endpoint {
                 ffi::Str::new(&req.sdp),
                 ffi::Str::new(req.route.as_deref().unwrap_or("")),
                 credentials.as_ref().map_or(ptr::null(), ptr::from_ref),
+                &extra,
                 &mut call,
             )
         };
@@ -318,14 +320,19 @@ impl Endpoint {
         }
     }
 
-    fn done(&self, call: CallId, place: &'static str, status: c_int) -> Result<(), SipError> {
+    pub(crate) fn done(&self, call: CallId, place: &'static str, status: c_int) -> Result<(), SipError> {
         match status {
             0 => Ok(()),
             ffi::ENOCALL => Err(SipError::NoSuchCall(call)),
             ffi::ELIMIT => Err(SipError::TooManyCalls(self.max_calls)),
-            ffi::ESTATE => Err(SipError::NotReady("the call is not waiting for an answer")),
+            ffi::ESTATE => Err(SipError::NotReady("the call is not in a state for that")),
             ffi::ENOSDP => Err(SipError::NotReady("set_local_sdp comes before answer")),
             ffi::ENOCODEC => Err(SipError::BadSdp("no codec in common with the offer".to_owned())),
+            ffi::EBUSY => Err(SipError::NotReady("another one is under way; wait for its end")),
+            ffi::EUNRELIABLE => Err(SipError::NotReady(
+                "an INVITE without offer needs 100rel for early media; answer it instead",
+            )),
+            ffi::EURI => Err(SipError::BadUri("the target of the transfer")),
             ffi::ESDP => Err(SipError::BadSdp("it does not parse (RFC 8866)".to_owned())),
             other => Err(error(place, other)),
         }

@@ -14,6 +14,8 @@ pub(crate) const ELIMIT: c_int = -6;
 pub(crate) const ENOSDP: c_int = -7;
 pub(crate) const ENOCODEC: c_int = -8;
 pub(crate) const ESRTP: c_int = -9;
+pub(crate) const EBUSY: c_int = -10;
+pub(crate) const EUNRELIABLE: c_int = -11;
 
 pub(crate) const CODEC_PCMA: u8 = 1;
 pub(crate) const CODEC_PCMU: u8 = 2;
@@ -30,6 +32,11 @@ pub(crate) const EV_REGISTRATION: u32 = 6;
 pub(crate) const EV_REJECTED: u32 = 7;
 pub(crate) const EV_MALFORMED: u32 = 8;
 pub(crate) const EV_LOG: u32 = 9;
+pub(crate) const EV_EARLY: u32 = 10;
+pub(crate) const EV_OFFERED: u32 = 11;
+pub(crate) const EV_REFERRED: u32 = 12;
+pub(crate) const EV_REFER: u32 = 13;
+pub(crate) const EV_TAKEOVER: u32 = 14;
 
 pub(crate) const GATE_CONNECTION: u32 = 1;
 pub(crate) const GATE_PACKET: u32 = 2;
@@ -93,6 +100,7 @@ pub(crate) struct Event {
     pub text: [Str; 4],
     pub source: Addr,
     pub media: Media,
+    pub other: u64,
 }
 
 /// Two indices, or why there are none.
@@ -158,6 +166,27 @@ pub(crate) struct GateReply {
     pub challenges: [u8; 1024],
 }
 
+#[repr(C)]
+pub(crate) struct Policy {
+    pub port: u16,
+    pub reliable: u8,
+    pub timer: u8,
+    pub refer: u8,
+    pub replaces: u8,
+    pub redirects: u8,
+    pub reserved: u8,
+    pub session_expires: u32,
+    pub min_se: u32,
+    pub reserved2: u32,
+}
+
+#[repr(C)]
+pub(crate) struct DialExtra {
+    pub replaces: Str,
+    pub port: u16,
+    pub late: u8,
+}
+
 /// Opaque; only ever behind a pointer, on one thread.
 #[repr(C)]
 pub(crate) struct RawEndpoint {
@@ -167,10 +196,11 @@ pub(crate) struct RawEndpoint {
 
 const _: () = assert!(size_of::<Addr>() == 20);
 const _: () = assert!(size_of::<Media>() == 48);
-const _: () = assert!(size_of::<Event>() == 160);
+const _: () = assert!(size_of::<Event>() == 168);
 const _: () = assert!(size_of::<Picked>() == 24);
 const _: () = assert!(size_of::<GateQuery>() == 64);
 const _: () = assert!(size_of::<GateReply>() == 1064);
+const _: () = assert!(size_of::<Policy>() == 20);
 
 pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
 pub(crate) type GateFn =
@@ -221,8 +251,15 @@ extern "C" {
         sdp: Str,
         route: Str,
         credentials: *const Credentials,
+        extra: *const DialExtra,
         call: *mut u64,
     ) -> c_int;
+    pub(crate) fn vc_set_policy(ep: *mut RawEndpoint, policy: *const Policy) -> c_int;
+    pub(crate) fn vc_early(ep: *mut RawEndpoint, call: u64) -> c_int;
+    pub(crate) fn vc_offer(ep: *mut RawEndpoint, call: u64, sdp: Str) -> c_int;
+    pub(crate) fn vc_refer(ep: *mut RawEndpoint, call: u64, target: Str) -> c_int;
+    pub(crate) fn vc_refer_to(ep: *mut RawEndpoint, call: u64, other: u64) -> c_int;
+    pub(crate) fn vc_refer_status(ep: *mut RawEndpoint, call: u64, status: u32) -> c_int;
     pub(crate) fn vc_register(
         ep: *mut RawEndpoint,
         aor: Str,

@@ -8,6 +8,7 @@
 
 mod check;
 mod convert;
+mod dialog;
 mod endpoint;
 mod error;
 mod ffi;
@@ -22,6 +23,6 @@ pub use error::SipError;
 pub use gate::{hash, Credential, Gate, Hash, Origin, Refusal, Request, Verdict};
 pub use redact::{redact_text, redact_uri};
 pub use types::{
-    CallId, Codec, Credentials, DialRequest, Direction, EndpointConfig, EndpointStats,
-    MediaDescription, RegId, Registration, SipEvent,
+    CallId, Codec, Credentials, DialExtra, DialRequest, Direction, EndpointConfig, EndpointStats,
+    Extension, MediaDescription, Policy, RegId, Registration, SipEvent,
 };

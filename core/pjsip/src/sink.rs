@@ -201,6 +201,24 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
             why: redact_text(&owned(text)),
         },
         ffi::EV_LOG => log_event(event, &owned(text))?,
+        ffi::EV_EARLY => SipEvent::EarlyMedia { call },
+        ffi::EV_OFFERED => SipEvent::Offered { call, status },
+        ffi::EV_REFERRED => SipEvent::Referred { call, status, last: event.flag != 0 },
+        ffi::EV_REFER => {
+            let [target, replaces, ..] = &event.text;
+            let replaces = Some(owned(replaces)).filter(|text| !text.is_empty());
+            SipEvent::Refer { call, target: owned(target), replaces }
+        }
+        ffi::EV_TAKEOVER => {
+            let [sip_call_id, from, ..] = &event.text;
+            SipEvent::Takeover {
+                call,
+                replaced: CallId(event.other),
+                sip_call_id: owned(sip_call_id),
+                from: owned(from),
+                source: source_of(event),
+            }
+        }
         _ => return None,
     })
 }

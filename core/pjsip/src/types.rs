@@ -140,6 +140,8 @@ pub struct DialRequest {
     pub credentials: Option<Credentials>,
     /// Outbound proxy as a SIP URI (put into `Route`, loose routing). `None`: straight to `uri`.
     pub route: Option<String>,
+    /// What a call by a transfer or without an offer has beside.
+    pub extra: DialExtra,
 }
 
 impl fmt::Debug for DialRequest {
@@ -151,6 +153,8 @@ impl fmt::Debug for DialRequest {
             .finish_non_exhaustive()
     }
 }
+
+pub use crate::dialog::{DialExtra, Extension, Policy};
 
 /// A binding to keep at a registrar (RFC 3261 §10).
 #[derive(Clone)]
@@ -274,6 +278,50 @@ pub enum SipEvent {
         /// Why, in our words.
         why: &'static str,
     },
+    /// The caller has our 183 with SDP: its PRACK came, or it needs none. Media may run.
+    EarlyMedia {
+        /// The incoming call.
+        call: CallId,
+    },
+    /// Outcome of [`Endpoint::offer`](crate::Endpoint::offer).
+    Offered {
+        /// The call.
+        call: CallId,
+        /// 200, or why the session stays as it was; 481 and 408 also end the call.
+        status: u16,
+    },
+    /// How far the transfer that we asked for has come.
+    Referred {
+        /// The call whose peer is to go elsewhere. It may have ended by now.
+        call: CallId,
+        /// Status of the peer's new call; 202 as the last one: accepted, and nothing heard since.
+        status: u16,
+        /// Nothing follows.
+        last: bool,
+    },
+    /// The peer asks us to call somebody else (RFC 3515). 202 and a first NOTIFY went out;
+    /// [`Endpoint::refer_status`](crate::Endpoint::refer_status) tells it the rest.
+    Refer {
+        /// The call.
+        call: CallId,
+        /// Whom to call: URI of `Refer-To` without headers.
+        target: String,
+        /// The `Replaces` that came with it, for the INVITE.
+        replaces: Option<String>,
+    },
+    /// An INVITE that is to take over `replaced` (RFC 3891). As [`SipEvent::Incoming`] otherwise.
+    Takeover {
+        /// Id of the new call.
+        call: CallId,
+        /// The call it is to take over. It lasts until somebody hangs it up.
+        replaced: CallId,
+        /// SIP `Call-ID`.
+        sip_call_id: String,
+        /// URI of `From`, without display name.
+        from: String,
+        /// Where the INVITE came from.
+        source: SocketAddr,
+    },
     /// Something arrived that is no SIP message.
     Malformed {
         /// Who sent it, when the transport told.
@@ -335,6 +383,29 @@ impl fmt::Debug for SipEvent {
                 .field("status", status)
                 .field("why", why)
                 .finish(),
+            SipEvent::EarlyMedia { call } => {
+                f.debug_struct("EarlyMedia").field("call", call).finish()
+            }
+            SipEvent::Offered { call, status } => {
+                f.debug_struct("Offered").field("call", call).field("status", status).finish()
+            }
+            SipEvent::Referred { call, status, last } => f
+                .debug_struct("Referred")
+                .field("call", call)
+                .field("status", status)
+                .field("last", last)
+                .finish(),
+            SipEvent::Refer { call, target, .. } => f
+                .debug_struct("Refer")
+                .field("call", call)
+                .field("target", &redact_uri(target))
+                .finish_non_exhaustive(),
+            SipEvent::Takeover { call, replaced, source, .. } => f
+                .debug_struct("Takeover")
+                .field("call", call)
+                .field("replaced", replaced)
+                .field("source", source)
+                .finish_non_exhaustive(),
             SipEvent::Malformed { source, why } => {
                 f.debug_struct("Malformed").field("source", source).field("why", why).finish()
             }

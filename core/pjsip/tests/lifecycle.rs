@@ -34,6 +34,7 @@ fn ten_lives_leave_no_descriptor_behind() {
             sdp: LOCAL.to_owned(),
             credentials: None,
             route: None,
+        extra: Default::default(),
         })
         .unwrap();
         let stream = TcpStream::connect(tcp).unwrap();
@@ -226,7 +227,7 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
     ep.add_udp(ANY.parse().unwrap(), None).unwrap();
     let uri = format!("sip:100@{callee}");
     let request =
-        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None };
+        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None, extra: Default::default() };
     let call = ep.dial(&request).unwrap();
     let mut events = Vec::new();
     let mut seen = Vec::new();

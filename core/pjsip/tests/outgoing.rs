@@ -16,6 +16,7 @@ fn request(s: &Stage) -> DialRequest {
         sdp: LOCAL.to_owned(),
         credentials: None,
         route: None,
+        extra: Default::default(),
     }
 }
 

@@ -58,7 +58,7 @@ fn cancel_without_final_answer_gives_up() {
     let mut s = Stage::new();
     let uri = format!("sip:100@{}", s.peer.local_addr().unwrap());
     let request =
-        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None };
+        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None, extra: Default::default() };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
     let local = s.peer.local_addr().unwrap();
@@ -87,6 +87,7 @@ fn unanswered_invite_ends_in_408() {
         sdp: LOCAL.to_owned(),
         credentials: None,
         route: None,
+        extra: Default::default(),
     })
     .unwrap();
     s.settle(SILENCE - Duration::from_secs(1));

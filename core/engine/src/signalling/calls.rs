@@ -119,7 +119,7 @@ impl Calls {
                     username,
                     password,
                 });
-                let request = DialRequest { uri: dial.uri, from, sdp, credentials, route: None };
+                let request = DialRequest { uri: dial.uri, from, sdp, credentials, route: None, extra: Default::default() };
                 Ok((endpoint.dial(&request).map_err(SignallingError::from)?, recording))
             })
         };
