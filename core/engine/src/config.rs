@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use pjsip_sys::Codec;
+use pjsip_sys::{Codec, Policy};
 
 use crate::error::ConfigError;
 use crate::guard::GuardConfig;
@@ -28,6 +28,8 @@ pub struct EngineConfig {
     pub max_calls: usize,
     /// Text of the User-Agent header.
     pub user_agent: String,
+    /// What is agreed to inside of calls: 100rel, session timers, transfer, redirection.
+    pub dialogs: Policy,
     /// Folder for stereo WAV files; `None` records nothing.
     pub recording_dir: Option<PathBuf>,
     /// Audio handed over from before the first speech frame, ms.
@@ -68,6 +70,7 @@ impl Default for EngineConfig {
             codecs: vec![Codec::Pcma, Codec::Pcmu],
             max_calls: 200,
             user_agent: "voice-edge".to_owned(),
+            dialogs: Policy::default(),
             recording_dir: None,
             preroll_ms: 300,
             vad_threshold: 0.5,
@@ -97,6 +100,7 @@ impl EngineConfig {
     /// [`ConfigError`] naming the first field that cannot work, why, and what to write instead.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_network()?;
+        crate::config_dialogs::validate(&self.dialogs)?;
         self.validate_speech()?;
         self.validate_media()?;
         self.guard.validate()

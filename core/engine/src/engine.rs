@@ -57,6 +57,8 @@ pub struct DialParams {
     pub towards: Option<IpAddr>,
     /// User name and password for digest authentication.
     pub credentials: Option<(String, String)>,
+    /// INVITE without offer: the peer makes it.
+    pub late_offer: bool,
 }
 
 /// A binding to keep at a registrar. Personal data and a password: no `Debug`.
@@ -278,9 +280,11 @@ impl Engine {
     /// [`EngineError::NotRunning`], `engine.busy`.
     pub fn dial(&self, params: DialParams) -> Result<u64, EngineError> {
         let call = next_id();
-        let DialParams { uri, towards, credentials } = params;
+        let DialParams { uri, towards, credentials, late_offer } = params;
         self.with_running(|tenant, sip| {
-            let dial = Box::new(Dial { call, uri, towards, credentials });
+            let replaces = None;
+            let dial =
+                Box::new(Dial { call, uri, towards, credentials, replaces, late_offer });
             Ok(sip.send(Command::Dial { tenant: tenant.id, dial })?)
         })?;
         Ok(call)
@@ -409,7 +413,7 @@ impl Engine {
         self.with_running(|_, sip| Ok(sip.send(command)?))
     }
 
-    fn about_call(&self, command: Command) -> Result<(), EngineError> {
+    pub(crate) fn about_call(&self, command: Command) -> Result<(), EngineError> {
         match self.command(command) {
             Err(EngineError::NotRunning) => Ok(()),
             other => other,
@@ -420,7 +424,7 @@ impl Engine {
         self.with_running(|tenant, _| Ok(Arc::clone(tenant)))
     }
 
-    fn with_running<R>(
+    pub(crate) fn with_running<R>(
         &self,
         f: impl FnOnce(&Arc<Tenant>, &SipHandle) -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {

@@ -2,7 +2,9 @@
 //! SIP and media engine of voicecore.
 
 mod config;
+mod config_dialogs;
 mod engine;
+mod engine_dialog;
 mod error;
 pub mod events;
 mod guard;
@@ -19,5 +21,5 @@ pub use engine::{DialParams, Engine, EngineStats, RegisterParams};
 pub use error::{ConfigError, EngineError, SignallingError, CODES};
 pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};
 pub use intake::{EngineEvent, EventBatch};
-pub use pjsip_sys::Codec;
-pub use signalling::{LogLevel, SignalEvent};
+pub use pjsip_sys::{Codec, Extension, Policy};
+pub use signalling::{Change, LogLevel, SignalEvent};

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pjsip_sys::{
-    redact_text, CallId, Credentials, DialRequest, Endpoint, MediaDescription, SipError,
+    redact_text, CallId, Credentials, DialExtra, DialRequest, Endpoint, MediaDescription, SipError,
 };
 
+use super::dialog::Dialog;
 use super::queue::{LogLevel, SignalEvent};
 use super::sdp::{describe, LocalMedia};
 use super::thread::Attached;
+use super::transfer::Transfers;
 use super::{net, next_id, Dial, Tenant};
 use crate::error::{EngineError, SignallingError};
 use crate::media::{Codec, Direction, MediaEngine, MediaParams};
@@ -27,21 +29,33 @@ const RETRY_AFTER_S: u32 = 5;
 /// out behind it.
 const ACK_WAIT: Duration = Duration::from_secs(32);
 
-struct Call {
-    sip: CallId,
-    tenant: Arc<Tenant>,
-    recording: Option<PathBuf>,
+pub(super) struct Call {
+    pub(super) sip: CallId,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) recording: Option<PathBuf>,
     /// A call that came in and whose ACK has not: a 200 alone sends no media, for the SDP may name a
     /// victim whose address the caller forged.
-    unproved: bool,
+    pub(super) unproved: bool,
     /// What the SDP agreed on before the ACK.
-    agreed: Option<MediaParams>,
+    pub(super) agreed: Option<MediaParams>,
     /// When the 200 went out.
     answered: Option<Instant>,
+    /// Where the peer's signalling comes from, or goes to.
+    pub(super) peer: Option<IpAddr>,
+    /// Our description with all codecs.
+    pub(super) full_sdp: String,
+    pub(super) dialog: Dialog,
 }
 
 impl Call {
-    fn new(sip: CallId, tenant: &Arc<Tenant>, recording: Option<PathBuf>, came_in: bool) -> Call {
+    fn new(
+        sip: CallId,
+        tenant: &Arc<Tenant>,
+        prepared: Prepared,
+        came_in: bool,
+        peer: Option<IpAddr>,
+    ) -> Call {
+        let Prepared { sdp, recording } = prepared;
         Call {
             sip,
             tenant: Arc::clone(tenant),
@@ -49,14 +63,18 @@ impl Call {
             unproved: came_in,
             agreed: None,
             answered: None,
+            peer,
+            full_sdp: sdp.clone(),
+            dialog: Dialog::new(sdp),
         }
     }
 }
 
 #[derive(Default)]
 pub(super) struct Calls {
-    by_id: HashMap<u64, Call>,
-    by_sip: HashMap<CallId, u64>,
+    pub(super) by_id: HashMap<u64, Call>,
+    pub(super) by_sip: HashMap<CallId, u64>,
+    pub(super) transfers: Transfers,
 }
 
 impl Calls {
@@ -78,13 +96,13 @@ impl Calls {
             refuse(endpoint, tenant, sip, 503, why);
             return;
         }
-        let prepared = prepare(tenant, id, Some(source.ip())).and_then(|(sdp, recording)| {
-            endpoint.set_local_sdp(sip, &sdp).map_err(SignallingError::from)?;
-            Ok(recording)
+        let prepared = prepare(tenant, id, Some(source.ip())).and_then(|prepared| {
+            endpoint.set_local_sdp(sip, &prepared.sdp).map_err(SignallingError::from)?;
+            Ok(prepared)
         });
         match prepared {
-            Ok(recording) => {
-                self.insert(id, Call::new(sip, tenant, recording, true));
+            Ok(prepared) => {
+                self.insert(id, Call::new(sip, tenant, prepared, true, Some(source.ip())));
                 tenant.tell(event(id));
             }
             Err(e) => {
@@ -113,20 +131,30 @@ impl Calls {
         let dialled = if full || attached.is_leaving() {
             Err(SignallingError::Sip(SipError::TooManyCalls(tenant.config.max_calls)).into())
         } else {
-            prepare(tenant, id, dial.towards).and_then(|(sdp, recording)| {
+            prepare(tenant, id, dial.towards).and_then(|prepared| {
                 let credentials = dial.credentials.map(|(username, password)| Credentials {
                     realm: "*".to_owned(),
                     username,
                     password,
                 });
-                let request = DialRequest { uri: dial.uri, from, sdp, credentials, route: None, extra: Default::default() };
-                Ok((endpoint.dial(&request).map_err(SignallingError::from)?, recording))
+                let extra = DialExtra {
+                    replaces: dial.replaces,
+                    port: attached.address.port(),
+                    late_offer: dial.late_offer,
+                };
+                let sdp = prepared.sdp.clone();
+                let request =
+                    DialRequest { uri: dial.uri, from, sdp, credentials, route: None, extra };
+                Ok((endpoint.dial(&request).map_err(SignallingError::from)?, prepared))
             })
         };
         match dialled {
-            Ok((sip, recording)) => self.insert(id, Call::new(sip, tenant, recording, false)),
+            Ok((sip, prepared)) => {
+                self.insert(id, Call::new(sip, tenant, prepared, false, dial.towards));
+            }
             Err(e) => {
                 tenant.with_media(|m| m.remove_call(id));
+                self.tell_referrer(endpoint, id, status_of(&e));
                 fail(tenant, id, &e);
                 tenant.tell(SignalEvent::Ended {
                     call: id,
@@ -172,6 +200,7 @@ impl Calls {
     }
 
     pub(super) fn hangup(&mut self, endpoint: &mut Endpoint, id: u64) {
+        self.hangup_takeover(endpoint, id);
         if let Some(call) = self.by_id.get(&id) {
             if let Err(e) = endpoint.hangup(call.sip) {
                 call.tenant.log(LogLevel::Warning, format!("call {id}: hang-up: {e}"));
@@ -182,7 +211,7 @@ impl Calls {
     /// Ends calls whose ACK does not come.
     pub(super) fn end_unacknowledged(&mut self, endpoint: &mut Endpoint) {
         let late = |call: &&Call| {
-            call.unproved && call.answered.is_some_and(|at| at.elapsed() >= ACK_WAIT)
+            !call.dialog.confirmed && call.answered.is_some_and(|at| at.elapsed() >= ACK_WAIT)
         };
         for call in self.by_id.values().filter(late) {
             call.tenant.log(LogLevel::Info, "a call got no ACK and is given up".to_owned());
@@ -202,44 +231,78 @@ impl Calls {
 
     /// Ends, for the application, what the stack did not end in time.
     pub(super) fn forget_all(&mut self, tenant: u64) {
-        let left: Vec<CallId> =
-            self.by_id.values().filter(|c| c.tenant.id == tenant).map(|c| c.sip).collect();
-        for sip in left {
-            self.ended(sip, 408, "engine stopped", false);
+        let left: Vec<(u64, CallId)> = self
+            .by_id
+            .iter()
+            .filter(|(_, c)| c.tenant.id == tenant)
+            .map(|(id, c)| (*id, c.sip))
+            .collect();
+        for (id, sip) in left {
+            self.by_sip.remove(&sip);
+            self.over(id, 408, "engine stopped", false);
         }
     }
 
-    pub(super) fn progress(&mut self, sip: CallId, status: u16) {
+    pub(super) fn progress(&mut self, endpoint: &mut Endpoint, sip: CallId, status: u16) {
         if let Some((id, call)) = self.find(sip) {
             call.tenant.tell(SignalEvent::Progress { call: id, status });
+            self.tell_referrer(endpoint, id, status);
         }
     }
 
     pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription) {
+        if self.takeover_media(sip, params(media)) {
+            return;
+        }
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
         let params = params(media);
         if call.unproved {
             call.agreed = Some(params);
         } else {
+            call.apply(id, params);
+        }
+    }
+
+    pub(super) fn confirmed(&mut self, endpoint: &mut Endpoint, sip: CallId) {
+        if self.takeover_confirmed(endpoint, sip) {
+            return;
+        }
+        let Some(id) = self.by_sip.get(&sip).copied() else { return };
+        let Some(call) = self.by_id.get_mut(&id) else { return };
+        call.unproved = false;
+        call.dialog.confirmed = true;
+        // Media first: who hears of the answer may speak.
+        let agreed = call.agreed.take();
+        if let Some(params) = agreed {
             call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
         }
-    }
-
-    pub(super) fn confirmed(&mut self, sip: CallId) {
-        let Some(id) = self.by_sip.get(&sip).copied() else { return };
-        if let Some(call) = self.by_id.get_mut(&id) {
-            call.unproved = false;
-            if let Some(params) = call.agreed.take() {
-                call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
-            }
-            call.tenant
-                .tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
+        call.tenant.tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
+        if let Some(direction) = agreed.map(|p| p.direction).or(call.dialog.agreed) {
+            call.tell_hold(id, direction);
         }
+        self.tell_referrer(endpoint, id, 200);
     }
 
-    pub(super) fn ended(&mut self, sip: CallId, status: u16, reason: &str, by_remote: bool) {
+    pub(super) fn ended(
+        &mut self,
+        endpoint: &mut Endpoint,
+        sip: CallId,
+        status: u16,
+        reason: &str,
+        by_remote: bool,
+    ) {
+        if self.takeover_ended(sip, reason) || self.waits_for_takeover(sip) {
+            return;
+        }
         let Some(id) = self.by_sip.remove(&sip) else { return };
+        self.drop_asked(endpoint, id);
+        // A call that was up has told its referrer already.
+        self.tell_referrer(endpoint, id, if status < 300 { 487 } else { status });
+        self.over(id, status, reason, by_remote);
+    }
+
+    pub(super) fn over(&mut self, id: u64, status: u16, reason: &str, by_remote: bool) {
         let Some(call) = self.by_id.remove(&id) else { return };
         call.tenant.calls_active.fetch_sub(1, Ordering::Relaxed);
         // The peer's words: applications log them.
@@ -262,10 +325,16 @@ impl Calls {
         self.by_id.insert(id, call);
     }
 
-    fn find(&self, sip: CallId) -> Option<(u64, &Call)> {
+    pub(super) fn find(&self, sip: CallId) -> Option<(u64, &Call)> {
         let id = *self.by_sip.get(&sip)?;
         Some((id, self.by_id.get(&id)?))
     }
+}
+
+/// Our side of a call's media.
+struct Prepared {
+    sdp: String,
+    recording: Option<PathBuf>,
 }
 
 /// Opens the sockets of a call, hands them to the media thread and writes our SDP.
@@ -273,7 +342,7 @@ fn prepare(
     tenant: &Tenant,
     id: u64,
     peer: Option<IpAddr>,
-) -> Result<(String, Option<PathBuf>), EngineError> {
+) -> Result<Prepared, EngineError> {
     let config = &tenant.config;
     let sockets = RtpSockets::open(config.bind, config.rtp_ports).map_err(|e| match e.kind() {
         std::io::ErrorKind::AddrInUse => {
@@ -299,7 +368,7 @@ fn prepare(
     });
     let recording = config.recording_dir.as_ref().map(|dir| dir.join(recording_name(now, id)));
     match tenant.with_media(|m| m.add_call(id, sockets, recording.clone())) {
-        Some(Ok(())) => Ok((sdp, recording)),
+        Some(Ok(())) => Ok(Prepared { sdp, recording }),
         Some(Err(e)) => Err(e.into()),
         None => Err(EngineError::NotRunning),
     }

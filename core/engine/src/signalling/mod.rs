@@ -6,12 +6,17 @@
 //! starts the thread, the last one to leave ends it.
 
 mod calls;
+mod dialog;
 mod net;
 mod queue;
 mod sdp;
+mod sdp_edit;
 mod thread;
+mod transfer;
 
 pub(crate) use queue::EventQueue;
+pub use dialog::Change;
+pub(crate) use dialog::DialogCommand;
 pub use queue::{LogLevel, SignalEvent};
 
 use std::net::{IpAddr, SocketAddr};
@@ -93,6 +98,10 @@ pub(crate) struct Dial {
     /// An address of the peer, when the caller knows one.
     pub towards: Option<IpAddr>,
     pub credentials: Option<(String, String)>,
+    /// Value of a Replaces header (RFC 3891).
+    pub replaces: Option<String>,
+    /// INVITE without offer.
+    pub late_offer: bool,
 }
 
 /// A registration to keep. Personal data and a password: no `Debug`.
@@ -114,6 +123,9 @@ pub(crate) enum Command {
     Reject { call: u64, status: u16, retry_after: Option<u32> },
     Hangup(u64),
     Dial { tenant: u64, dial: Box<Dial> },
+    /// Calls whom the peer of `call` asked for by REFER.
+    Follow { tenant: u64, call: u64, dial: Box<Dial> },
+    Dialog(DialogCommand),
     Register { tenant: u64, register: Box<Register> },
     Unregister(u64),
     SetAcl { tenant: u64, acl: Option<Vec<Network>> },

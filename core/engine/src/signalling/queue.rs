@@ -35,6 +35,61 @@ pub enum SignalEvent {
         /// The WAV, if the call is recorded.
         recording: Option<PathBuf>,
     },
+    /// Audio runs before the answer.
+    EarlyMedia {
+        /// Call it is about.
+        call: u64,
+        /// The WAV, if the call is recorded.
+        recording: Option<PathBuf>,
+    },
+    /// Outcome of an operation inside of a call.
+    Done {
+        /// Call it is about.
+        call: u64,
+        /// `offer`, `transfer` or `early_media`.
+        operation: &'static str,
+        /// 200, or why not.
+        status: u16,
+        /// Code and message, when it never left this machine.
+        error: Option<(&'static str, String)>,
+    },
+    /// The peer has put us on hold.
+    Held {
+        /// Call it is about.
+        call: u64,
+    },
+    /// The peer hears us again.
+    Resumed {
+        /// Call it is about.
+        call: u64,
+    },
+    /// How far the transfer that we asked for has come.
+    Transfer {
+        /// Call it is about.
+        call: u64,
+        /// Of the peer's new call.
+        status: u16,
+        /// Nothing follows.
+        last: bool,
+    },
+    /// The peer asks us to call somebody else.
+    TransferRequested {
+        /// Call it is about.
+        call: u64,
+        /// Whom: a SIP URI. Personal data.
+        target: String,
+    },
+    /// The call has another peer now (RFC 3891).
+    Replaced {
+        /// Call it is about.
+        call: u64,
+        /// Call-ID header of the new dialog.
+        sip_call_id: String,
+        /// URI of From.
+        from: String,
+        /// `address:port` of the sender.
+        source: String,
+    },
     /// A command about a call could not be carried out.
     Failed {
         /// Call it is about.

@@ -160,6 +160,11 @@ impl Sip {
                 });
                 self.calls.dial(&mut self.endpoint, attached, *dial, from);
             }
+            Command::Follow { tenant, call, dial } => {
+                let Some(attached) = self.tenants.get(&tenant) else { return };
+                self.calls.follow(&mut self.endpoint, attached, call, *dial);
+            }
+            Command::Dialog(command) => self.calls.on_dialog_command(&mut self.endpoint, command),
             Command::Register { tenant, register } => self.register(tenant, *register),
             Command::Unregister(registration) => {
                 if let Some(binding) = self.bindings.get(&registration) {
@@ -178,6 +183,7 @@ impl Sip {
         if let Some(at) = self.idle.iter().position(|idle| idle.suits(config)) {
             let address = self.idle.swap_remove(at).address;
             self.guard(&tenant, address)?;
+            self.endpoint.set_policy(address.port(), &config.dialogs)?;
             self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
             return Ok(address);
         }
@@ -202,6 +208,7 @@ impl Sip {
         if config.tcp {
             self.endpoint.add_tcp(address, config.public_address)?;
         }
+        self.endpoint.set_policy(address.port(), &config.dialogs)?;
         Ok(address)
     }
 
@@ -344,11 +351,13 @@ impl Sip {
                     }
                 });
             }
-            SipEvent::Progress { call, status } => self.calls.progress(call, status),
+            SipEvent::Progress { call, status } => {
+                self.calls.progress(&mut self.endpoint, call, status);
+            }
             SipEvent::Media { call, media, .. } => self.calls.media(call, &media),
-            SipEvent::Confirmed { call } => self.calls.confirmed(call),
+            SipEvent::Confirmed { call } => self.calls.confirmed(&mut self.endpoint, call),
             SipEvent::Ended { call, status, reason, by_remote } => {
-                self.calls.ended(call, status, &reason, by_remote);
+                self.calls.ended(&mut self.endpoint, call, status, &reason, by_remote);
             }
             SipEvent::Registration { reg, status, reason, expires_s } => {
                 self.on_registration(reg, status, &reason, expires_s);
@@ -372,6 +381,7 @@ impl Sip {
                 };
                 self.log_all(level, &message);
             }
+            other => self.calls.on_dialog_event(&mut self.endpoint, other),
         }
     }
 
