@@ -48,6 +48,15 @@ class Trunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SipTimers:
+    """Session timers (RFC 4028)."""
+
+    session: str = setting("supported", choices=("off", "supported", "required", "always"))
+    session_expires_s: int = setting(1_800, low=90, high=86_400)
+    min_session_expires_s: int = setting(90, low=90, high=86_400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sip:
     bind: str = setting("0.0.0.0", kind="bind")
     port: int = setting(5060, low=0, high=65_535)
@@ -57,6 +66,10 @@ class Sip:
     codecs: tuple[str, ...] = setting(("PCMA", "PCMU"), choices=("PCMA", "PCMU"))
     max_calls: int = setting(200, low=1, high=4_000)
     user_agent: str = setting("voice-edge", kind="text")
+    prack: str = setting("supported", choices=("off", "supported", "required"))
+    replaces: str = setting("allow", choices=("allow", "refuse"))
+    redirects: int = setting(3, low=0, high=20)
+    timers: SipTimers
     trunk: tuple[Trunk, ...] = setting(())
 
 

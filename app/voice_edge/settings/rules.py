@@ -15,6 +15,14 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
         yield "sip.codecs", "is empty", 'Name at least one codec, such as ["PCMA", "PCMU"]'
     if len(set(s.sip.codecs)) != len(s.sip.codecs):
         yield "sip.codecs", "names a codec twice", "Name each once, the preferred one first"
+    timers = s.sip.timers
+    if timers.session_expires_s < timers.min_session_expires_s:
+        yield (
+            "sip.timers.session_expires_s",
+            f"{timers.session_expires_s} lies below min_session_expires_s"
+            f" ({timers.min_session_expires_s})",
+            "Ask for no less than what is taken from others, such as 1800",
+        )
     if s.vad.release > s.vad.threshold:
         yield (
             "vad.release",

@@ -38,6 +38,15 @@ pub const CODES: &[(&str, &str)] = &[
         "sip.call_failed",
         "The peer, or the network, ended a dialled call before it was answered. See `status`.",
     ),
+    (
+        "sip.offer_refused",
+        "The far end refused a new offer (hold, resume, codecs); the session stays as it was. See `status`.",
+    ),
+    (
+        "sip.transfer_failed",
+        "The far end refused a transfer, or its new call failed. The call is still up. See `status`.",
+    ),
+    ("sip.transfer_timeout", "A transfer has not ended in time; what becomes of it is not known."),
     ("sip.dial_timeout", "A dialled call was not answered in time and was cancelled."),
     ("sip.no_rtp_port", "No free pair of UDP ports within rtp_ports for another call."),
     ("sip.rtp_socket", "The system refused an RTP socket, or there is no route to the peer."),
@@ -222,7 +231,14 @@ mod tests {
     }
 
     /// Codes that the Python layer raises by itself.
-    const PYTHON_ONLY: [&str; 3] = ["sip.call_failed", "sip.dial_timeout", "internal"];
+    const PYTHON_ONLY: [&str; 6] = [
+        "sip.call_failed",
+        "sip.offer_refused",
+        "sip.transfer_failed",
+        "sip.transfer_timeout",
+        "sip.dial_timeout",
+        "internal",
+    ];
 
     #[test]
     fn every_code_is_unique_and_documented() {

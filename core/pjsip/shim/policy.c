@@ -7,7 +7,7 @@
 _Static_assert(sizeof(vc_policy) == VC_SIZE_POLICY, "vc_policy differs from src/ffi.rs");
 
 static const vc_policy fallback = {
-    .reliable = VC_SUPPORTED, .timer = VC_SUPPORTED, .replaces = 1, .session_expires = 1800, .min_se = 90};
+    .reliable = VC_SUPPORTED, .timer = VC_SUPPORTED, .replaces = 1, .redirects = 3, .session_expires = 1800, .min_se = 90};
 
 const vc_policy *vc_policy_of(unsigned port)
 {

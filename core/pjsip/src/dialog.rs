@@ -60,7 +60,7 @@ impl Default for Policy {
             min_se_s: 90,
             refer: false,
             replaces: true,
-            redirects: 0,
+            redirects: 3,
         }
     }
 }

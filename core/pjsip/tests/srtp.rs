@@ -200,6 +200,7 @@ fn dialled(s: &mut Stage, local: &str) -> (String, String) {
         sdp: local.to_owned(),
         credentials: None,
         route: None,
+        extra: Default::default(),
     };
     s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use voicecore_engine::{Codec, ConfigError, EngineConfig as Config};
+use voicecore_engine::{Codec, ConfigError, EngineConfig as Config, Extension, Policy};
 
 use crate::errors::raise;
 use crate::guard::GuardConfig;
@@ -37,11 +37,53 @@ fn ranged<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> P
     })
 }
 
-fn codec(py: Python<'_>, name: &str) -> PyResult<Codec> {
+pub fn codec(py: Python<'_>, name: &str) -> PyResult<Codec> {
     match name.to_ascii_uppercase().as_str() {
         "PCMA" => Ok(Codec::Pcma),
         "PCMU" => Ok(Codec::Pcmu),
         _ => Err(bad(py, "codecs", format!("{name:?} is not known"), "use PCMA, PCMU or both")),
+    }
+}
+
+fn extension(py: Python<'_>, field: &'static str, name: &str, always: bool) -> PyResult<Extension> {
+    match name {
+        "off" => Ok(Extension::Off),
+        "supported" => Ok(Extension::Supported),
+        "required" => Ok(Extension::Required),
+        "always" if always => Ok(Extension::Always),
+        _ => {
+            let remedy = if always {
+                "use off, supported, required or always"
+            } else {
+                "use off, supported or required"
+            };
+            Err(bad(py, field, format!("{name:?} is not known"), remedy))
+        }
+    }
+}
+
+fn extension_name(extension: Extension) -> &'static str {
+    match extension {
+        Extension::Off => "off",
+        Extension::Supported => "supported",
+        Extension::Required => "required",
+        Extension::Always => "always",
+    }
+}
+
+fn allowed(py: Python<'_>, field: &'static str, name: &str) -> PyResult<bool> {
+    match name {
+        "allow" => Ok(true),
+        "refuse" => Ok(false),
+        _ => Err(bad(py, field, format!("{name:?} is not known"), "use allow or refuse")),
+    }
+}
+
+fn allowed_name(allowed: bool) -> &'static str {
+    if allowed {
+        "allow"
+    } else {
+        "refuse"
     }
 }
 
@@ -53,7 +95,9 @@ fn default_codecs() -> Vec<String> {
 impl EngineConfig {
     #[new]
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
-        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", recording_dir=None, preroll_ms=300,
+        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", prack="supported", session_timer="supported",
+        session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
+        recording_dir=None, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
     // Keyword arguments of Python, one for each setting.
@@ -68,6 +112,13 @@ impl EngineConfig {
         codecs: Vec<String>,
         max_calls: i64,
         user_agent: &str,
+        prack: &str,
+        session_timer: &str,
+        session_expires_s: i64,
+        min_session_expires_s: i64,
+        transfer_requests: &str,
+        replaces: &str,
+        redirects: i64,
         recording_dir: Option<PathBuf>,
         preroll_ms: i64,
         vad_threshold: f64,
@@ -94,6 +145,15 @@ impl EngineConfig {
             codecs: codecs.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
             max_calls: ranged(py, "max_calls", max_calls)?,
             user_agent: user_agent.to_owned(),
+            dialogs: Policy {
+                reliable: extension(py, "prack", prack, false)?,
+                timer: extension(py, "session_timer", session_timer, true)?,
+                session_expires_s: ranged(py, "session_expires_s", session_expires_s)?,
+                min_se_s: ranged(py, "min_session_expires_s", min_session_expires_s)?,
+                refer: allowed(py, "transfer_requests", transfer_requests)?,
+                replaces: allowed(py, "replaces", replaces)?,
+                redirects: ranged(py, "redirects", redirects)?,
+            },
             recording_dir,
             preroll_ms: ranged(py, "preroll_ms", preroll_ms)?,
             vad_threshold: vad_threshold as f32,
@@ -153,6 +213,41 @@ impl EngineConfig {
     #[getter]
     fn user_agent(&self) -> &str {
         &self.inner.user_agent
+    }
+
+    #[getter]
+    fn prack(&self) -> &'static str {
+        extension_name(self.inner.dialogs.reliable)
+    }
+
+    #[getter]
+    fn session_timer(&self) -> &'static str {
+        extension_name(self.inner.dialogs.timer)
+    }
+
+    #[getter]
+    fn session_expires_s(&self) -> u32 {
+        self.inner.dialogs.session_expires_s
+    }
+
+    #[getter]
+    fn min_session_expires_s(&self) -> u32 {
+        self.inner.dialogs.min_se_s
+    }
+
+    #[getter]
+    fn transfer_requests(&self) -> &'static str {
+        allowed_name(self.inner.dialogs.refer)
+    }
+
+    #[getter]
+    fn replaces(&self) -> &'static str {
+        allowed_name(self.inner.dialogs.replaces)
+    }
+
+    #[getter]
+    fn redirects(&self) -> u8 {
+        self.inner.dialogs.redirects
     }
 
     #[getter]

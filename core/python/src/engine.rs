@@ -12,7 +12,8 @@ use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
 use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
 
-use crate::config::EngineConfig;
+use crate::config::{codec, EngineConfig};
+use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
     Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, IncomingCall, LogMessage,
@@ -27,7 +28,7 @@ pub struct Engine {
     batch: Mutex<EventBatch>,
 }
 
-fn event<'py, T>(py: Python<'py>, call: u64, event: T) -> PyResult<Bound<'py, PyTuple>>
+pub fn event<'py, T>(py: Python<'py>, call: u64, event: T) -> PyResult<Bound<'py, PyTuple>>
 where
     T: pyo3::PyClass + Into<PyClassInitializer<T>>,
 {
@@ -106,10 +107,58 @@ impl Engine {
         towards: Option<&str>,
         username: Option<String>,
         password: Option<String>,
+        late_offer: bool,
     ) -> PyResult<u64> {
         let towards = towards.and_then(|a| a.parse::<IpAddr>().ok());
         let credentials = username.map(|u| (u, password.unwrap_or_default()));
-        self.inner.dial(core::DialParams { uri, towards, credentials }).map_err(|e| raise(py, &e))
+        self.inner
+            .dial(core::DialParams { uri, towards, credentials, late_offer })
+            .map_err(|e| raise(py, &e))
+    }
+
+    fn early_media(&self, py: Python<'_>, call: u64) -> PyResult<()> {
+        self.inner.early_media(call).map_err(|e| raise(py, &e))
+    }
+
+    /// Offers the session anew with this direction, or these codecs, or as it is.
+    fn offer(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        direction: Option<&str>,
+        codecs: Option<Vec<String>>,
+    ) -> PyResult<()> {
+        let codecs = codecs
+            .map(|names| names.iter().map(|n| codec(py, n)).collect::<PyResult<Vec<_>>>())
+            .transpose()?;
+        let change = dialog_events::change(py, direction, codecs.as_deref())?;
+        self.inner.offer(call, change).map_err(|e| raise(py, &e))
+    }
+
+    /// Blind transfer; the outcome comes as events.
+    fn transfer(&self, py: Python<'_>, call: u64, target: String) -> PyResult<()> {
+        self.inner.transfer(call, target).map_err(|e| raise(py, &e))
+    }
+
+    /// Attended transfer; the outcome comes as events.
+    fn transfer_to(&self, py: Python<'_>, call: u64, other: u64) -> PyResult<()> {
+        self.inner.transfer_to(call, other).map_err(|e| raise(py, &e))
+    }
+
+    fn refuse_transfer(&self, py: Python<'_>, call: u64, status: u16) -> PyResult<()> {
+        self.inner.refuse_transfer(call, status).map_err(|e| raise(py, &e))
+    }
+
+    /// Calls whom the peer of `call` asked for and returns the new call's id.
+    fn follow_transfer(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        username: Option<String>,
+        password: Option<String>,
+    ) -> PyResult<u64> {
+        let credentials = username.map(|u| (u, password.unwrap_or_default()));
+        self.inner.follow_transfer(call, credentials).map_err(|e| raise(py, &e))
     }
 
     /// Keeps a registration and returns its id; outcomes come as events.
@@ -210,6 +259,10 @@ fn convert<'py>(
 }
 
 fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTuple>> {
+    let signal = match dialog_events::convert(py, signal) {
+        Ok(converted) => return converted,
+        Err(signal) => signal,
+    };
     match signal {
         SignalEvent::Incoming { call, sip_call_id, from, to, source } => {
             event(py, call, IncomingCall { caller: from, dialled: to, sip_call_id, source })
@@ -241,6 +294,8 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
             let stats = Py::new(py, CallStats::default())?;
             event(py, call, CallEnded { status, reason, by_remote, stats })
         }
+        // All others were converted above.
+        _ => event(py, 0, LogMessage { level: 40, message: "an event of no kind".to_owned() }),
     }
 }
 

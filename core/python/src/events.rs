@@ -57,6 +57,26 @@ event! {
     CallProgress { status: u16, sip_call_id: String }
 }
 event! {
+    /// Audio runs before the answer.
+    EarlyMedia { recording: Option<String> }
+}
+event! {
+    /// The peer has put us on hold.
+    CallHeld { at_ns: u64 }
+}
+event! {
+    /// The peer hears us again.
+    CallResumed { at_ns: u64 }
+}
+event! {
+    /// How far a transfer that we asked for has come.
+    TransferProgress { status: u16, last: bool }
+}
+event! {
+    /// Outcome of an operation inside of a call.
+    OperationDone { operation: String, status: u16, code: Option<String>, message: Option<String> }
+}
+event! {
     /// Answered and acknowledged.
     CallConfirmed { recording: Option<String> }
 }
@@ -139,5 +159,45 @@ impl CallEnded {
             ("by_remote", self.by_remote.into_bound_py_any(py)?),
         ];
         crate::repr("CallEnded", &fields)
+    }
+}
+
+/// The peer asks us to call somebody else. Holds personal data: its repr has none of it.
+#[pyclass(frozen, get_all, module = "voicecore._core")]
+pub struct TransferAsked {
+    pub target: String,
+}
+
+#[pymethods]
+impl TransferAsked {
+    #[new]
+    #[pyo3(signature = (*, target))]
+    fn new(target: String) -> Self {
+        TransferAsked { target }
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "TransferAsked(…)"
+    }
+}
+
+/// The call has another peer now. Holds personal data: its repr has none of it.
+#[pyclass(frozen, get_all, module = "voicecore._core")]
+pub struct PeerReplaced {
+    pub caller: String,
+    pub sip_call_id: String,
+    pub source: String,
+}
+
+#[pymethods]
+impl PeerReplaced {
+    #[new]
+    #[pyo3(signature = (*, caller, sip_call_id, source))]
+    fn new(caller: String, sip_call_id: String, source: String) -> Self {
+        PeerReplaced { caller, sip_call_id, source }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("PeerReplaced(source='{}', …)", self.source)
     }
 }

@@ -7,6 +7,7 @@
 #![allow(missing_docs)]
 
 mod config;
+mod dialog_events;
 mod engine;
 mod errors;
 mod events;
@@ -46,9 +47,10 @@ mod _core {
     use super::error_codes;
     #[pymodule_export]
     use super::events::{
-        Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, IncomingCall, LogMessage,
-        MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded,
-        SpeechStarted,
+        Audio, CallConfirmed, CallEnded, CallHeld, CallProgress, CallResumed, CommandFailed,
+        EarlyMedia, IncomingCall, LogMessage, MediaTimeout, OperationDone, PeerReplaced,
+        PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded, SpeechStarted,
+        TransferAsked, TransferProgress,
     };
     #[pymodule_export]
     use super::guard::GuardConfig;

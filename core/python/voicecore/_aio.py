@@ -105,32 +105,85 @@ class Engine:
         timeout_s: float = 60.0,
         username: str | None = None,
         password: str | None = None,
+        late_offer: bool = False,
     ) -> Call:
         """Calls ``uri`` and returns the call when it is answered and confirmed.
+
+        Args:
+            uri: whom to call.
+            timeout_s: longest wait for the answer.
+            username: for digest authentication.
+            password: for digest authentication.
+            late_offer: send an INVITE without SDP; the peer makes the offer in its answer.
 
         Raises:
             SignallingError: with the peer's ``status``; ``sip.dial_timeout`` (status 408) when it
                 was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
         """
+        call = await self.place(
+            uri, username=username, password=password, late_offer=late_offer
+        )
+        await self._until_answered(call, timeout_s)
+        return call
+
+    async def place(
+        self,
+        uri: str,
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        late_offer: bool = False,
+    ) -> Call:
+        """Calls ``uri`` and returns the call at once; `Call.answered` waits for the answer.
+
+        Until then `Call.events` has `CallProgress` and, when the peer sends audio before it answers,
+        `EarlyMedia`: from then on the call can be heard and played to.
+        """
         hint = await self._route_hint(uri)
-        call_id = self._native.dial(uri, hint, username, password)
+        call_id = self._native.dial(uri, hint, username, password, late_offer)
+        return self._out(call_id, Address(uri))
+
+    async def follow_transfer(
+        self,
+        call: Call,
+        *,
+        timeout_s: float = 60.0,
+        username: str | None = None,
+        password: str | None = None,
+    ) -> Call:
+        """Calls whom the far end of ``call`` asked for by `TransferRequested`; the far end is told how it
+        goes and usually hangs up ``call`` itself. Returns and raises as `dial`.
+        """
+        target = call._transfer_target
+        if target is None:
+            raise SignallingError(
+                f"call {call.id}: its far end has not asked for a transfer", code="sip.not_ready"
+            )
+        call._transfer_target = None
+        new = self._out(self._native.follow_transfer(call.id, username, password), target)
+        await self._until_answered(new, timeout_s)
+        return new
+
+    def _out(self, call_id: int, dialled: Address) -> Call:
         caller = Address(f"sip:{self.sip_address[0]}")
-        call = Call(self._native, call_id, direction="out", caller=caller, dialled=Address(uri))
+        call = Call(self._native, call_id, direction="out", caller=caller, dialled=dialled)
         self._calls[call_id] = call
+        return call
+
+    async def _until_answered(self, call: Call, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
                 await call._wait_answered()
         except TimeoutError:
             call.hangup()
             raise SignallingError(
-                f"call {call_id} was not answered within {timeout_s:g} s and is cancelled",
+                f"call {call.id} was not answered within {timeout_s:g} s and is cancelled",
                 code="sip.dial_timeout",
                 status=408,
             ) from None
         except asyncio.CancelledError:
             call.hangup()
             raise
-        return call
 
     def register(
         self,
@@ -237,6 +290,17 @@ class Engine:
                 call._on_confirmed(event)
             case _core.CommandFailed():
                 call._on_failed(event)
+            case _core.EarlyMedia():
+                call._on_early(event)
+            case _core.OperationDone():
+                call._on_done(event)
+            case _core.TransferAsked():
+                call._on_transfer_asked(Address(event.target))
+            case _core.PeerReplaced():
+                call._on_replaced(event)
+            case _core.TransferProgress():
+                call._on_transfer(event)
+                call._put(event)
             case _core.CallEnded():
                 del self._calls[call_id]
                 call._on_ended(event)

@@ -12,13 +12,19 @@ from voicecore._address import Address
 from voicecore._core import (
     Audio,
     CallEnded,
+    CallHeld,
+    CallProgress,
+    CallResumed,
     CallStats,
+    EarlyMedia,
     MediaTimeout,
     PlayoutFinished,
     PlayoutStarted,
     SpeechEnded,
     SpeechStarted,
+    TransferProgress,
 )
+from voicecore._dialog import CallReplaced, InDialog, TransferRequested
 from voicecore._errors import CallGone, SignallingError
 from voicecore._stream import Stream
 
@@ -29,6 +35,13 @@ CallEvent: TypeAlias = (
     | PlayoutStarted
     | PlayoutFinished
     | MediaTimeout
+    | CallProgress
+    | EarlyMedia
+    | CallHeld
+    | CallResumed
+    | TransferProgress
+    | TransferRequested
+    | CallReplaced
     | CallEnded
 )
 
@@ -37,7 +50,7 @@ CallEvent: TypeAlias = (
 _QUEUED_EVENTS = 3000
 
 
-class Call:
+class Call(InDialog):
     """A call in or out, from its INVITE to its end. Use it from the engine's event loop only."""
 
     __slots__ = (
@@ -68,6 +81,7 @@ class Call:
         source: str = "",
     ) -> None:
         """Made by `Engine`, not by applications."""
+        super().__init__()
         self._native = native
         self._id = call_id
         self._direction: Literal["in", "out"] = direction
@@ -147,6 +161,15 @@ class Call:
             self._native.answer(self._id)
         await self._wait_answered()
 
+    async def answered(self) -> None:
+        """Returns when a call made by `Engine.place` is answered and confirmed.
+
+        Raises:
+            SignallingError: with the peer's ``status``.
+        """
+        self._raise_if_ended()
+        await self._wait_answered()
+
     def reject(self, status: int = 486, *, retry_after: int | None = None) -> None:
         """Refuses with ``status`` (400 to 699); ``retry_after`` is a Retry-After header in s."""
         if not 400 <= status <= 699:
@@ -223,6 +246,22 @@ class Call:
 
     def _on_progress(self, event: _core.CallProgress) -> None:
         self._sip_call_id = self._sip_call_id or event.sip_call_id
+        self._put(event)
+
+    def _on_early(self, event: EarlyMedia) -> None:
+        self._recording = event.recording
+        self._settle("early_media", 183)
+        self._put(event)
+
+    def _on_transfer_asked(self, target: Address) -> None:
+        self._transfer_target = target
+        self._put(TransferRequested(target))
+
+    def _on_replaced(self, event: _core.PeerReplaced) -> None:
+        self._caller = Address(event.caller)
+        self._sip_call_id = event.sip_call_id
+        self._source = event.source
+        self._put(CallReplaced(self._caller, event.source))
 
     def _on_confirmed(self, event: _core.CallConfirmed) -> None:
         self._recording = event.recording
@@ -240,6 +279,7 @@ class Call:
         self._ended = event
         self._put(event)
         self._events.close()
+        self._settle_all(CallGone(f"call {self._id} has ended ({event.status} {event.reason})"))
         if self._direction == "out":
             self._fail(
                 SignallingError(

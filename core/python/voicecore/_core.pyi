@@ -49,6 +49,13 @@ class EngineConfig:
         codecs: Sequence[str] = ...,
         max_calls: int = 200,
         user_agent: str = "voice-edge",
+        prack: str = "supported",
+        session_timer: str = "supported",
+        session_expires_s: int = 1800,
+        min_session_expires_s: int = 90,
+        transfer_requests: str = "refuse",
+        replaces: str = "allow",
+        redirects: int = 3,
         recording_dir: str | PathLike[str] | None = None,
         preroll_ms: int = 300,
         vad_threshold: float = 0.5,
@@ -74,6 +81,16 @@ class EngineConfig:
             codecs: "PCMA", "PCMU", best first; both in this order unless given.
             max_calls: the next call is answered 503.
             user_agent: of the first engine in the process.
+            prack: reliable provisional answers (100rel, RFC 3262), both roles: "off" (peers that require
+                them are refused with 420), "supported", "required" (peers that cannot are refused with 421).
+            session_timer: session timers (RFC 4028), both roles: "off", "supported", "required" or "always"
+                (also with peers that know none: we refresh, so that a peer that is gone is found out).
+            session_expires_s: session interval asked for, 90 to 86400.
+            min_session_expires_s: least interval taken; smaller ones are refused with 422. At least 90.
+            transfer_requests: "allow" tells REFER of the far end as TransferRequested; "refuse" answers 603.
+            replaces: "allow" lets an INVITE with Replaces (attended transfer, RFC 3891) take over the call it
+                names; "refuse" answers 403.
+            redirects: 3xx answers that one dialled call follows at most, 0 to 20; no target is tried twice.
             recording_dir: folder for stereo WAV files; None records nothing.
             preroll_ms: audio handed over from before the first speech.
             vad_threshold: speech probability at which speech begins.
@@ -107,6 +124,20 @@ class EngineConfig:
     def max_calls(self) -> int: ...
     @property
     def user_agent(self) -> str: ...
+    @property
+    def prack(self) -> str: ...
+    @property
+    def session_timer(self) -> str: ...
+    @property
+    def session_expires_s(self) -> int: ...
+    @property
+    def min_session_expires_s(self) -> int: ...
+    @property
+    def transfer_requests(self) -> str: ...
+    @property
+    def replaces(self) -> str: ...
+    @property
+    def redirects(self) -> int: ...
     @property
     def recording_dir(self) -> str | None: ...
     @property
@@ -664,6 +695,142 @@ class CallConfirmed:
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
+class EarlyMedia:
+    """Audio runs before the answer."""
+
+    def __new__(
+        cls,
+        *,
+        recording: str | None,
+    ) -> EarlyMedia: ...
+    @property
+    def recording(self) -> str | None:
+        """Path of the WAV."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class CallHeld:
+    """The far end has put us on hold: it does not hear us."""
+
+    def __new__(
+        cls,
+        *,
+        at_ns: int,
+    ) -> CallHeld: ...
+    @property
+    def at_ns(self) -> int:
+        """When its offer was answered."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class CallResumed:
+    """The far end hears us again."""
+
+    def __new__(
+        cls,
+        *,
+        at_ns: int,
+    ) -> CallResumed: ...
+    @property
+    def at_ns(self) -> int:
+        """When its offer was answered."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class TransferProgress:
+    """How far a transfer that we asked for has come."""
+
+    def __new__(
+        cls,
+        *,
+        status: int,
+        last: bool,
+    ) -> TransferProgress: ...
+    @property
+    def status(self) -> int:
+        """Status of the far end's new call, or of its answer to REFER."""
+
+    @property
+    def last(self) -> bool:
+        """Nothing follows."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class OperationDone:
+    """Outcome of an operation inside of a call."""
+
+    def __new__(
+        cls,
+        *,
+        operation: str,
+        status: int,
+        code: str | None,
+        message: str | None,
+    ) -> OperationDone: ...
+    @property
+    def operation(self) -> str:
+        """"offer", "transfer" or "early_media"."""
+
+    @property
+    def status(self) -> int:
+        """SIP status."""
+
+    @property
+    def code(self) -> str | None:
+        """Stable code, when it never left this machine."""
+
+    @property
+    def message(self) -> str | None:
+        """Place and remedy, with `code`."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class TransferAsked:
+    """The far end asks us to call somebody else. Its repr has no personal data."""
+
+    def __new__(
+        cls,
+        *,
+        target: str,
+    ) -> TransferAsked: ...
+    @property
+    def target(self) -> str:
+        """A SIP URI. Personal data."""
+
+@final
+class PeerReplaced:
+    """The call has another far end now. Its repr has no personal data."""
+
+    def __new__(
+        cls,
+        *,
+        caller: str,
+        sip_call_id: str,
+        source: str,
+    ) -> PeerReplaced: ...
+    @property
+    def caller(self) -> str:
+        """URI of From. Personal data."""
+
+    @property
+    def sip_call_id(self) -> str:
+        """The Call-ID header of the new dialog."""
+
+    @property
+    def source(self) -> str:
+        """address:port of the sender."""
+
+@final
 class CommandFailed:
     """A command about a call could not be carried out."""
 
@@ -753,6 +920,13 @@ _Event: TypeAlias = (
     | CallProgress
     | CallConfirmed
     | CommandFailed
+    | EarlyMedia
+    | CallHeld
+    | CallResumed
+    | TransferProgress
+    | OperationDone
+    | TransferAsked
+    | PeerReplaced
     | RegistrationChanged
     | LogMessage
 )
@@ -779,9 +953,30 @@ class Engine:
     def reject(self, call: int, status: int, retry_after: int | None) -> None: ...
     def hangup(self, call: int) -> None: ...
     def dial(
-        self, uri: str, towards: str | None, username: str | None, password: str | None
+        self,
+        uri: str,
+        towards: str | None,
+        username: str | None,
+        password: str | None,
+        late_offer: bool,
     ) -> int:
         """Places a call and returns its id."""
+
+    def early_media(self, call: int) -> None: ...
+    def offer(
+        self, call: int, direction: str | None, codecs: Sequence[str] | None
+    ) -> None:
+        """Offers the session anew with this direction, or these codecs, or as it is."""
+
+    def transfer(self, call: int, target: str) -> None:
+        """Blind transfer."""
+
+    def transfer_to(self, call: int, other: int) -> None:
+        """Attended transfer."""
+
+    def refuse_transfer(self, call: int, status: int) -> None: ...
+    def follow_transfer(self, call: int, username: str | None, password: str | None) -> int:
+        """Calls whom the peer of `call` asked for and returns the new call's id."""
 
     def register(
         self,

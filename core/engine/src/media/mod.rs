@@ -3,7 +3,7 @@
 //! and send. [`MediaEngine`] is its interface; nothing else touches a call's media state.
 
 mod call;
-mod clock;
+pub(crate) mod clock;
 pub(crate) mod cores;
 mod counters;
 mod engine;

@@ -201,10 +201,12 @@ impl Calls {
 
     pub(super) fn hangup(&mut self, endpoint: &mut Endpoint, id: u64) {
         self.hangup_takeover(endpoint, id);
-        if let Some(call) = self.by_id.get(&id) {
-            if let Err(e) = endpoint.hangup(call.sip) {
-                call.tenant.log(LogLevel::Warning, format!("call {id}: hang-up: {e}"));
-            }
+        let Some(call) = self.by_id.get(&id) else { return };
+        if !self.by_sip.contains_key(&call.sip) {
+            // Its peer had left, and who was to take over was just sent away.
+            self.over(id, 200, "hung up", false);
+        } else if let Err(e) = endpoint.hangup(call.sip) {
+            call.tenant.log(LogLevel::Warning, format!("call {id}: hang-up: {e}"));
         }
     }
 

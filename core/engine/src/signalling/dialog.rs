@@ -7,6 +7,7 @@ use super::calls::{Call, Calls};
 use super::queue::SignalEvent;
 use super::{net, sdp_edit, Tenant};
 use crate::error::{EngineError, SignallingError};
+use crate::media::clock::now_ns;
 use crate::media::{Direction, MediaEngine, MediaParams};
 
 /// What a new offer of ours changes.
@@ -88,10 +89,11 @@ impl Call {
         let held = self.dialog.wanted.sends() && !agreed.sends();
         if held != self.dialog.held {
             self.dialog.held = held;
+            let at_ns = now_ns();
             self.tenant.tell(if held {
-                SignalEvent::Held { call: id }
+                SignalEvent::Held { call: id, at_ns }
             } else {
-                SignalEvent::Resumed { call: id }
+                SignalEvent::Resumed { call: id, at_ns }
             });
         }
     }

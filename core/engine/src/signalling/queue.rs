@@ -57,11 +57,15 @@ pub enum SignalEvent {
     Held {
         /// Call it is about.
         call: u64,
+        /// When, CLOCK_MONOTONIC ns.
+        at_ns: u64,
     },
     /// The peer hears us again.
     Resumed {
         /// Call it is about.
         call: u64,
+        /// When, CLOCK_MONOTONIC ns.
+        at_ns: u64,
     },
     /// How far the transfer that we asked for has come.
     Transfer {
