@@ -283,8 +283,7 @@ impl Engine {
         let DialParams { uri, towards, credentials, late_offer } = params;
         self.with_running(|tenant, sip| {
             let replaces = None;
-            let dial =
-                Box::new(Dial { call, uri, towards, credentials, replaces, late_offer });
+            let dial = Box::new(Dial { call, uri, towards, credentials, replaces, late_offer });
             Ok(sip.send(Command::Dial { tenant: tenant.id, dial })?)
         })?;
         Ok(call)

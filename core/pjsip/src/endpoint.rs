@@ -320,7 +320,12 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn done(&self, call: CallId, place: &'static str, status: c_int) -> Result<(), SipError> {
+    pub(crate) fn done(
+        &self,
+        call: CallId,
+        place: &'static str,
+        status: c_int,
+    ) -> Result<(), SipError> {
         match status {
             0 => Ok(()),
             ffi::ENOCALL => Err(SipError::NoSuchCall(call)),

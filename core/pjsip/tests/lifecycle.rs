@@ -34,7 +34,7 @@ fn ten_lives_leave_no_descriptor_behind() {
             sdp: LOCAL.to_owned(),
             credentials: None,
             route: None,
-        extra: Default::default(),
+            extra: Default::default(),
         })
         .unwrap();
         let stream = TcpStream::connect(tcp).unwrap();
@@ -226,8 +226,14 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
     let (mut ep, _waker) = Endpoint::new(&EndpointConfig::default()).unwrap();
     ep.add_udp(ANY.parse().unwrap(), None).unwrap();
     let uri = format!("sip:100@{callee}");
-    let request =
-        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None, extra: Default::default() };
+    let request = DialRequest {
+        uri,
+        from: None,
+        sdp: LOCAL.to_owned(),
+        credentials: None,
+        route: None,
+        extra: Default::default(),
+    };
     let call = ep.dial(&request).unwrap();
     let mut events = Vec::new();
     let mut seen = Vec::new();

@@ -57,8 +57,14 @@ fn no_ack_after_our_hangup_still_ends_in_bye() {
 fn cancel_without_final_answer_gives_up() {
     let mut s = Stage::new();
     let uri = format!("sip:100@{}", s.peer.local_addr().unwrap());
-    let request =
-        DialRequest { uri, from: None, sdp: LOCAL.to_owned(), credentials: None, route: None, extra: Default::default() };
+    let request = DialRequest {
+        uri,
+        from: None,
+        sdp: LOCAL.to_owned(),
+        credentials: None,
+        route: None,
+        extra: Default::default(),
+    };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
     let local = s.peer.local_addr().unwrap();

@@ -9,8 +9,7 @@ use voicecore_engine::{Change, Codec, SignalEvent};
 use crate::engine::event;
 use crate::errors::raise_code;
 use crate::events::{
-    CallHeld, CallResumed, EarlyMedia, OperationDone, PeerReplaced, TransferAsked,
-    TransferProgress,
+    CallHeld, CallResumed, EarlyMedia, OperationDone, PeerReplaced, TransferAsked, TransferProgress,
 };
 
 /// The event for Python; the signal back when it is of another kind.
@@ -39,7 +38,11 @@ pub fn convert(
                 Some((code, message)) => (Some(code.to_owned()), Some(message)),
                 None => (None, None),
             };
-            event(py, call, OperationDone { operation: operation.to_owned(), status, code, message })
+            event(
+                py,
+                call,
+                OperationDone { operation: operation.to_owned(), status, code, message },
+            )
         }
         other => return Err(other),
     })

@@ -120,9 +120,7 @@ class Engine:
             SignallingError: with the peer's ``status``; ``sip.dial_timeout`` (status 408) when it
                 was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
         """
-        call = await self.place(
-            uri, username=username, password=password, late_offer=late_offer
-        )
+        call = await self.place(uri, username=username, password=password, late_offer=late_offer)
         await self._until_answered(call, timeout_s)
         return call
 

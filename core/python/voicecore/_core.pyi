@@ -9,9 +9,12 @@ __all__ = [
     "Audio",
     "CallConfirmed",
     "CallEnded",
+    "CallHeld",
     "CallProgress",
+    "CallResumed",
     "CallStats",
     "CommandFailed",
+    "EarlyMedia",
     "Engine",
     "EngineConfig",
     "EngineStats",
@@ -19,11 +22,15 @@ __all__ = [
     "IncomingCall",
     "LogMessage",
     "MediaTimeout",
+    "OperationDone",
+    "PeerReplaced",
     "PlayoutFinished",
     "PlayoutStarted",
     "RegistrationChanged",
     "SpeechEnded",
     "SpeechStarted",
+    "TransferAsked",
+    "TransferProgress",
     "error_codes",
     "version",
 ]
@@ -777,7 +784,7 @@ class OperationDone:
     ) -> OperationDone: ...
     @property
     def operation(self) -> str:
-        """"offer", "transfer" or "early_media"."""
+        """ "offer", "transfer" or "early_media"."""
 
     @property
     def status(self) -> int:
@@ -963,9 +970,7 @@ class Engine:
         """Places a call and returns its id."""
 
     def early_media(self, call: int) -> None: ...
-    def offer(
-        self, call: int, direction: str | None, codecs: Sequence[str] | None
-    ) -> None:
+    def offer(self, call: int, direction: str | None, codecs: Sequence[str] | None) -> None:
         """Offers the session anew with this direction, or these codecs, or as it is."""
 
     def transfer(self, call: int, target: str) -> None:

@@ -340,11 +340,7 @@ struct Prepared {
 }
 
 /// Opens the sockets of a call, hands them to the media thread and writes our SDP.
-fn prepare(
-    tenant: &Tenant,
-    id: u64,
-    peer: Option<IpAddr>,
-) -> Result<Prepared, EngineError> {
+fn prepare(tenant: &Tenant, id: u64, peer: Option<IpAddr>) -> Result<Prepared, EngineError> {
     let config = &tenant.config;
     let sockets = RtpSockets::open(config.bind, config.rtp_ports).map_err(|e| match e.kind() {
         std::io::ErrorKind::AddrInUse => {

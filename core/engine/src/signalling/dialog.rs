@@ -76,10 +76,8 @@ impl Call {
         } else {
             self.dialog.agreed = Some(params.direction);
             if !std::mem::replace(&mut self.dialog.early_told, true) {
-                self.tenant.tell(SignalEvent::EarlyMedia {
-                    call: id,
-                    recording: self.recording.clone(),
-                });
+                self.tenant
+                    .tell(SignalEvent::EarlyMedia { call: id, recording: self.recording.clone() });
             }
         }
     }
@@ -182,9 +180,7 @@ impl Calls {
             }
             Change::Address => {}
         }
-        if let Ok(address) =
-            net::local_towards(config.bind, config.public_address, call.peer)
-        {
+        if let Ok(address) = net::local_towards(config.bind, config.public_address, call.peer) {
             sdp = sdp_edit::with_address(&sdp, address);
         }
         match endpoint.offer(call.sip, &sdp_edit::with_direction(&sdp, wanted)) {

@@ -14,9 +14,9 @@ mod sdp_edit;
 mod thread;
 mod transfer;
 
-pub(crate) use queue::EventQueue;
 pub use dialog::Change;
 pub(crate) use dialog::DialogCommand;
+pub(crate) use queue::EventQueue;
 pub use queue::{LogLevel, SignalEvent};
 
 use std::net::{IpAddr, SocketAddr};
@@ -116,19 +116,42 @@ pub(crate) struct Register {
 }
 
 pub(crate) enum Command {
-    Attach { tenant: Arc<Tenant>, reply: SyncSender<Result<SocketAddr, SignallingError>> },
-    Detach { tenant: u64, reply: SyncSender<()> },
+    Attach {
+        tenant: Arc<Tenant>,
+        reply: SyncSender<Result<SocketAddr, SignallingError>>,
+    },
+    Detach {
+        tenant: u64,
+        reply: SyncSender<()>,
+    },
     Ring(u64),
     Answer(u64),
-    Reject { call: u64, status: u16, retry_after: Option<u32> },
+    Reject {
+        call: u64,
+        status: u16,
+        retry_after: Option<u32>,
+    },
     Hangup(u64),
-    Dial { tenant: u64, dial: Box<Dial> },
+    Dial {
+        tenant: u64,
+        dial: Box<Dial>,
+    },
     /// Calls whom the peer of `call` asked for by REFER.
-    Follow { tenant: u64, call: u64, dial: Box<Dial> },
+    Follow {
+        tenant: u64,
+        call: u64,
+        dial: Box<Dial>,
+    },
     Dialog(DialogCommand),
-    Register { tenant: u64, register: Box<Register> },
+    Register {
+        tenant: u64,
+        register: Box<Register>,
+    },
     Unregister(u64),
-    SetAcl { tenant: u64, acl: Option<Vec<Network>> },
+    SetAcl {
+        tenant: u64,
+        acl: Option<Vec<Network>>,
+    },
     Quit,
 }
 
