@@ -176,6 +176,7 @@ def test_all_mistakes_at_once_with_line_key_and_remedy() -> None:
         ("vad", "threshold = nan", "vad.threshold", "0.05 to 0.95"),
         ("vad", "release = 0.6", "vad.release", "lower"),
         ("media", "jitter_min_ms = 300", "media.jitter_min_ms", "jitter_max_ms"),
+        ("media", "timeout_dtx_s = 5.0", "media.timeout_dtx_s", "media.timeout_s"),
         ("agent", 'system_prompt = ""', "agent.system_prompt", "empty"),
         ("agent", "idle_s = 600\nmax_call_s = 60", "agent.idle_s", "shorter"),
         ("agent", 'backchannels = ["a", 1]', "agent.backchannels", "string"),

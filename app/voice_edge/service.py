@@ -53,6 +53,8 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "jitter_min_ms": media.jitter_min_ms,
         "jitter_max_ms": media.jitter_max_ms,
         "media_timeout_s": media.timeout_s,
+        "media_timeout_dtx_s": media.timeout_dtx_s,
+        "dtmf": media.dtmf,
         "playout_max_s": media.playout_max_s,
         "media_cores": media.cores,
         "media_priority": media.priority,

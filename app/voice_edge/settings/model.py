@@ -92,6 +92,8 @@ class Media:
     jitter_min_ms: int = setting(20, low=20, high=500)
     jitter_max_ms: int = setting(200, low=20, high=1_000)
     timeout_s: float = setting(30.0, low=1, high=3_600)
+    timeout_dtx_s: float | None = setting(None, low=1, high=86_400)
+    dtmf: str = setting("auto", choices=("auto", "rtp", "info"))
     playout_max_s: float = setting(120.0, low=5, high=600)
     cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)

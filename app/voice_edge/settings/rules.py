@@ -35,6 +35,12 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             f"{s.media.jitter_min_ms} lies above media.jitter_max_ms ({s.media.jitter_max_ms})",
             "Swap them or raise the maximum",
         )
+    if s.media.timeout_dtx_s is not None and s.media.timeout_dtx_s < s.media.timeout_s:
+        yield (
+            "media.timeout_dtx_s",
+            f"{s.media.timeout_dtx_s:g} lies below media.timeout_s ({s.media.timeout_s:g})",
+            "A side that announced its silence gets at least as long: raise it or leave it out",
+        )
     if len(set(s.media.cores)) != len(s.media.cores):
         yield (
             "media.cores",

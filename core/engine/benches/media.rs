@@ -14,7 +14,7 @@ use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::{Probe, PARTS};
 use voicecore_engine::media::{
-    Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtpSockets,
+    Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets,
 };
 use voicecore_engine::signal::vad::{Bank, Rate};
 
@@ -100,7 +100,10 @@ fn paced(calls: usize) -> Outcome<()> {
                 remote_rtcp: None,
                 codec: Codec::Pcma,
                 payload_type: 8,
+                rx_payload_type: 8,
                 telephone_event: None,
+                rx_telephone_event: None,
+                rtcp: RtcpWay::Beside,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,
             },

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use pjsip_sys::{Codec, Policy};
 
+use crate::dtmf::DtmfMode;
 use crate::error::ConfigError;
 use crate::guard::GuardConfig;
 
@@ -48,6 +49,10 @@ pub struct EngineConfig {
     pub jitter_max_ms: u32,
     /// Silence on RTP after which a media timeout is told, s.
     pub media_timeout_s: f64,
+    /// The same after the peer announced silence by comfort noise, s; at least `media_timeout_s`.
+    pub media_timeout_dtx_s: f64,
+    /// How keys go out and which are taken.
+    pub dtmf: DtmfMode,
     /// Audio that may wait in a call's play-out queue, s.
     pub playout_max_s: f64,
     /// CPUs for media, one media thread pinned to each. None given: the cores that the kernel has
@@ -80,6 +85,8 @@ impl Default for EngineConfig {
             jitter_min_ms: 20,
             jitter_max_ms: 200,
             media_timeout_s: 30.0,
+            media_timeout_dtx_s: 120.0,
+            dtmf: DtmfMode::Auto,
             playout_max_s: 120.0,
             media_cores: Vec::new(),
             media_priority: None,
@@ -231,6 +238,19 @@ impl EngineConfig {
                 "use 1 to 86400 seconds",
             ));
         }
+        // Not a number fails both.
+        if !(self.media_timeout_dtx_s >= self.media_timeout_s
+            && self.media_timeout_dtx_s <= 86_400.0)
+        {
+            return Err(bad(
+                "media_timeout_dtx_s",
+                format!(
+                    "{} is not between media_timeout_s {} and 86400",
+                    self.media_timeout_dtx_s, self.media_timeout_s
+                ),
+                "give at least media_timeout_s, such as four times it",
+            ));
+        }
         if !(self.playout_max_s >= 1.0 && self.playout_max_s <= 3_600.0) {
             return Err(bad(
                 "playout_max_s",
@@ -326,6 +346,7 @@ mod tests {
             ("speech_end_ms", EngineConfig { speech_end_ms: 0, ..d() }),
             ("jitter_max_ms", EngineConfig { jitter_min_ms: 300, ..d() }),
             ("media_timeout_s", EngineConfig { media_timeout_s: f64::NAN, ..d() }),
+            ("media_timeout_dtx_s", EngineConfig { media_timeout_dtx_s: 20.0, ..d() }),
             ("playout_max_s", EngineConfig { playout_max_s: 0.0, ..d() }),
             ("media_priority", EngineConfig { media_priority: Some(100), ..d() }),
             ("media_cores", EngineConfig { media_cores: vec![5000], ..d() }),

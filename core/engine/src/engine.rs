@@ -93,7 +93,7 @@ enum State {
 
 /// SIP and media for many calls. All methods may be called from any thread.
 pub struct Engine {
-    config: EngineConfig,
+    pub(crate) config: EngineConfig,
     state: Mutex<State>,
     intake: Mutex<Intake>,
     /// A duplicate of the media engine's: its number stays valid in a poller until the engine is dropped.
@@ -179,8 +179,8 @@ impl Engine {
         let deadline = Instant::now() + CLOSE_LIMIT;
         loop {
             let mut intake = lock(&self.intake);
-            let Intake { ends, leftover } = &mut *intake;
-            fetch(&tenant, ends, leftover);
+            let Intake { ends, leftover, dtmf } = &mut *intake;
+            fetch(&tenant, ends, dtmf, leftover);
             if ends.is_empty() || Instant::now() >= deadline {
                 break;
             }
@@ -190,7 +190,7 @@ impl Engine {
         *lock(&self.last_stats) = self.read_stats(&tenant, &sip);
         stop_media(&tenant);
         let mut intake = lock(&self.intake);
-        let Intake { ends, leftover } = &mut *intake;
+        let Intake { ends, leftover, .. } = &mut *intake;
         // The media thread did not close these in time; the application waits for their end all the same.
         leftover.events.extend(ends.drain().map(|(call, end)| end.finish(call, Box::default())));
         *lock(&self.state) = State::Stopped;
@@ -218,7 +218,7 @@ impl Engine {
         batch.events.clear();
         batch.audio.clear();
         let mut intake = lock(&self.intake);
-        let Intake { ends, leftover } = &mut *intake;
+        let Intake { ends, leftover, dtmf } = &mut *intake;
         if !leftover.events.is_empty() {
             std::mem::swap(leftover, batch);
         }
@@ -227,7 +227,7 @@ impl Engine {
             State::New | State::Stopped => None,
         };
         if let Some(tenant) = tenant {
-            fetch(&tenant, ends, batch);
+            fetch(&tenant, ends, dtmf, batch);
         } else if let Some(fd) = &*lock(&self.event_fd) {
             // The media engine is gone and does not reset it any more. An error means it is not readable.
             let _ = rustix::io::read(fd, &mut [0; 8]);
@@ -408,7 +408,7 @@ impl Engine {
         }
     }
 
-    fn command(&self, command: Command) -> Result<(), EngineError> {
+    pub(crate) fn command(&self, command: Command) -> Result<(), EngineError> {
         self.with_running(|_, sip| Ok(sip.send(command)?))
     }
 
@@ -419,7 +419,7 @@ impl Engine {
         }
     }
 
-    fn tenant(&self) -> Result<Arc<Tenant>, EngineError> {
+    pub(crate) fn tenant(&self) -> Result<Arc<Tenant>, EngineError> {
         self.with_running(|tenant, _| Ok(Arc::clone(tenant)))
     }
 
@@ -454,6 +454,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
         preroll_ms: config.preroll_ms,
         playout_max_s: config.playout_max_s,
         media_timeout_s: config.media_timeout_s,
+        media_timeout_dtx_s: config.media_timeout_dtx_s,
         recording: config.recording_dir.is_some(),
         cores: if config.media_cores.is_empty() { isolated() } else { config.media_cores.clone() },
         priority: config.media_priority,

@@ -57,6 +57,22 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("media.bad_rate", "A sampling rate play() cannot resample to the line."),
     ("media.too_many_calls", "max_calls are running."),
+    (
+        "media.bad_keys",
+        "send_dtmf() takes 1 to 64 of the keys 0-9 * # A-D, and nothing else.",
+    ),
+    (
+        "dtmf.not_negotiated",
+        "dtmf is \"rtp\" and the peer did not agree on telephone-event. Use \"auto\" to send INFO instead.",
+    ),
+    (
+        "dtmf.interrupted",
+        "Not all keys were sent: the call was held, changed or ended in between. Send the rest again.",
+    ),
+    (
+        "dtmf.refused",
+        "The peer refused an INFO with a key; `status` says how. Have it offer telephone-event.",
+    ),
     ("media.failed", "The media thread or the recorder thread could not be started or reached."),
     ("internal", "A defect of this core. Please report it."),
 ];
@@ -111,6 +127,9 @@ pub enum SignallingError {
     /// No such call, or no longer.
     #[error("call {0} has ended")]
     CallGone(u64),
+    /// Keys may go by RTP only and the peer takes none.
+    #[error("call {0}: the peer did not agree on telephone-event; set dtmf to \"auto\" to send keys by INFO")]
+    NoTelephoneEvent(u64),
     /// The command channel is full.
     #[error("the command queue of the SIP thread is full; slow down, or spread calls over more processes")]
     Busy,
@@ -139,6 +158,7 @@ impl SignallingError {
             SignallingError::PermissionDenied { .. } => "engine.permission_denied",
             SignallingError::StartFailed(_) => "engine.start_failed",
             SignallingError::CallGone(_) => "call.gone",
+            SignallingError::NoTelephoneEvent(_) => "dtmf.not_negotiated",
             SignallingError::Busy => "engine.busy",
             SignallingError::NoRtpPort { .. } => "sip.no_rtp_port",
             SignallingError::RtpSocket(_) => "sip.rtp_socket",
@@ -197,6 +217,7 @@ mod tests {
             SignallingError::StartFailed("x".into()),
             SignallingError::CallGone(1),
             SignallingError::Busy,
+            SignallingError::NoTelephoneEvent(1),
             SignallingError::NoRtpPort { first: 1, last: 2 },
             SignallingError::RtpSocket(std::io::Error::from_raw_os_error(24)),
         ];
@@ -219,6 +240,7 @@ mod tests {
             MediaError::NoSuchCall(1),
             MediaError::PlayoutFull { call: 1, queued_ms: 1 },
             MediaError::BadRate { rate: 1 },
+            MediaError::BadKeys,
             MediaError::Busy,
         ];
         let mut all: Vec<EngineError> = signalling.into_iter().map(EngineError::from).collect();
@@ -231,12 +253,14 @@ mod tests {
     }
 
     /// Codes that the Python layer raises by itself.
-    const PYTHON_ONLY: [&str; 6] = [
+    const PYTHON_ONLY: [&str; 8] = [
         "sip.call_failed",
         "sip.offer_refused",
         "sip.transfer_failed",
         "sip.transfer_timeout",
         "sip.dial_timeout",
+        "dtmf.interrupted",
+        "dtmf.refused",
         "internal",
     ];
 

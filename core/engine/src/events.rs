@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::media::CallStats;
+pub use crate::transport::rtp::event::Key;
 
 /// One event of one call, or of the media thread itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,26 @@ pub enum MediaEvent {
         call: u64,
         /// Length of the silence so far.
         silent_ns: u64,
+    },
+    /// The caller pressed a key, told by telephone-event. `Debug` does not show which.
+    Dtmf {
+        /// Call it is about.
+        call: u64,
+        /// Which.
+        key: Key,
+        /// How long it was down, ms.
+        duration_ms: u32,
+        /// When it went down.
+        at_ns: u64,
+    },
+    /// Keys that were to be sent as telephone-events have been, or cannot be.
+    DtmfSent {
+        /// Call it is about.
+        call: u64,
+        /// Request as given to `send_keys`.
+        request: u64,
+        /// False when the call ended, went on hold or has no telephone-event (any more).
+        sent: bool,
     },
     /// The call has left the media thread: no event of it follows, its recording is complete (or
     /// given up) and its sockets are closed.

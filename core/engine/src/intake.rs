@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::dtmf::{DtmfFilter, DtmfSource, Key};
 use crate::events::{Batch, MediaEvent};
 use crate::media::CallStats;
 use crate::signalling::{LogLevel, SignalEvent, Tenant};
@@ -13,6 +14,19 @@ pub enum EngineEvent {
     Signal(SignalEvent),
     /// Media, but `Closed` and `Notice`. Ranges of `Audio` lie within [`EventBatch::audio`].
     Media(MediaEvent),
+    /// The caller pressed a key. No `Debug`.
+    Dtmf {
+        /// Call it is about.
+        call: u64,
+        /// Which.
+        key: Key,
+        /// How long it was down, ms; by INFO what the peer says.
+        duration_ms: u32,
+        /// When it went down, CLOCK_MONOTONIC ns; by INFO when that arrived.
+        at_ns: u64,
+        /// How it came.
+        source: DtmfSource,
+    },
     /// A call is over; nothing follows about it.
     Ended {
         /// Call it is about.
@@ -51,6 +65,7 @@ pub(crate) struct PendingEnd {
 pub(crate) struct Intake {
     pub ends: HashMap<u64, PendingEnd>,
     pub leftover: EventBatch,
+    pub dtmf: HashMap<u64, DtmfFilter>,
 }
 
 impl PendingEnd {
@@ -66,7 +81,16 @@ impl PendingEnd {
 }
 
 /// Appends what both sources have to `batch`.
-pub(crate) fn fetch(tenant: &Tenant, ends: &mut HashMap<u64, PendingEnd>, batch: &mut EventBatch) {
+pub(crate) fn fetch(
+    tenant: &Tenant,
+    ends: &mut HashMap<u64, PendingEnd>,
+    dtmf: &mut HashMap<u64, DtmfFilter>,
+    batch: &mut EventBatch,
+) {
+    let mode = tenant.config.dtmf;
+    let mut passes = |call: u64, key, source, at_ns| {
+        dtmf.entry(call).or_default().passes(mode, key, source, at_ns)
+    };
     let EventBatch { events, audio, media, signals } = batch;
     media.clear();
     tenant.with_media(|m| m.drain(media));
@@ -89,16 +113,30 @@ pub(crate) fn fetch(tenant: &Tenant, ends: &mut HashMap<u64, PendingEnd>, batch:
                     events.push(end.finish(call, Box::default()));
                 }
             }
+            SignalEvent::Dtmf { call, key, duration_ms, at_ns } => {
+                let source = DtmfSource::Info;
+                if passes(call, key, source, at_ns) {
+                    events.push(EngineEvent::Dtmf { call, key, duration_ms, at_ns, source });
+                }
+            }
             other => events.push(EngineEvent::Signal(other)),
         }
     }
+    let mut ended = Vec::new();
     for event in media.events.drain(..) {
         match event {
             MediaEvent::Audio { call, at_ns, offset, len } => {
                 let offset = offset + base;
                 events.push(EngineEvent::Media(MediaEvent::Audio { call, at_ns, offset, len }));
             }
+            MediaEvent::Dtmf { call, key, duration_ms, at_ns } => {
+                let source = DtmfSource::Rtp;
+                if passes(call, key, source, at_ns) {
+                    events.push(EngineEvent::Dtmf { call, key, duration_ms, at_ns, source });
+                }
+            }
             MediaEvent::Closed { call, stats } => {
+                ended.push(call);
                 // Unknown: a call that was refused before the application heard of it.
                 if let Some(end) = ends.remove(&call) {
                     events.push(end.finish(call, stats));
@@ -114,5 +152,8 @@ pub(crate) fn fetch(tenant: &Tenant, ends: &mut HashMap<u64, PendingEnd>, batch:
             }
             other => events.push(EngineEvent::Media(other)),
         }
+    }
+    for call in ended {
+        dtmf.remove(&call);
     }
 }

@@ -3,12 +3,14 @@
 
 mod config;
 mod config_dialogs;
+mod dtmf;
 mod engine;
 mod engine_dialog;
 mod error;
 pub mod events;
 mod guard;
 mod intake;
+mod keys;
 pub mod media;
 pub mod record;
 mod record_name;
@@ -17,6 +19,7 @@ mod signalling;
 pub mod transport;
 
 pub use config::EngineConfig;
+pub use dtmf::{DtmfMode, DtmfSource, Key};
 pub use engine::{DialParams, Engine, EngineStats, RegisterParams};
 pub use error::{ConfigError, EngineError, SignallingError, CODES};
 pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};

@@ -257,6 +257,10 @@ static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *
     vc_call *call = vc_call_of(inv);
     pjsip_tx_data *tdata;
     int status;
+    if (vc_ep && tsx->role == PJSIP_ROLE_UAC && pj_strcmp2(name, "INFO") == 0) {
+        vc_info_answered(call, tsx);
+        return;
+    }
     if (call) {
         vc_offer_on_tsx(call, tsx, e);
     }
@@ -282,7 +286,9 @@ static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *
         return; /* the subscription's */
     } else if (pj_strcmp2(name, "NOTIFY") == 0) {
         status = PJSIP_SC_CALL_TSX_DOES_NOT_EXIST; /* RFC 6665 4.1.3: no such subscription */
-    } else if (pj_strcmp2(name, "INFO") == 0 || pj_strcmp2(name, "MESSAGE") == 0 ||
+    } else if (pj_strcmp2(name, "INFO") == 0) {
+        status = vc_info_received(call, e->body.tsx_state.src.rdata);
+    } else if (pj_strcmp2(name, "MESSAGE") == 0 ||
                pj_strcmp2(name, "SUBSCRIBE") == 0) {
         status = PJSIP_SC_METHOD_NOT_ALLOWED;
     } else {
@@ -294,7 +300,7 @@ static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *
     if (pjsip_msg_find_hdr(tdata->msg, PJSIP_H_ALLOW, NULL) == NULL) {
         add_capability(tdata, PJSIP_H_ALLOW);
     }
-    if (status == PJSIP_SC_OK) {
+    if (status == PJSIP_SC_OK || status == PJSIP_SC_UNSUPPORTED_MEDIA_TYPE) {
         add_capability(tdata, PJSIP_H_ACCEPT);
     }
     pjsip_dlg_send_response(inv->dlg, tsx, tdata);

@@ -38,6 +38,8 @@ typedef struct vc_call {
     pj_bool_t outgoing;
     pj_bool_t media_up; /* an offer was answered at least once */
     pj_bool_t told;     /* ENDED was emitted: nothing of this call is told any more */
+    pj_bool_t info_retried;
+    uint64_t info_token; /* of the INFO under way; 0: none */
     unsigned doomed;    /* > 0: end it after this round with this status */
     vc_policy policy;
     pj_pool_t *sdp_pool; /* of sdp, when it was set after the session began */
@@ -146,6 +148,10 @@ pj_status_t vc_guard_init(pjsip_endpoint *sip);
 pj_bool_t vc_guard_invite(pjsip_rx_data *rdata);
 pj_bool_t vc_guard_may_answer(pjsip_rx_data *rdata);
 void vc_guard_opened(pjsip_rx_data *rdata, uint64_t call);
+
+/* info.c */
+int vc_info_received(vc_call *call, pjsip_rx_data *rdata); /* the status to answer with */
+void vc_info_answered(vc_call *call, const pjsip_transaction *tsx);
 
 /* incoming.c */
 void vc_incoming(pjsip_rx_data *rdata);

@@ -215,11 +215,15 @@ void vc_on_dropped(pjsip_tp_dropped_data *data)
 
 pj_status_t vc_requests_init(pjsip_endpoint *sip)
 {
-    pj_str_t options = pj_str("OPTIONS"), sdp = pj_str("application/sdp");
+    pj_str_t options[] = {pj_str("OPTIONS"), pj_str("INFO")}, sdp = pj_str("application/sdp");
+    pj_str_t keys[] = {pj_str("application/dtmf-relay"), pj_str("application/dtmf")};
     pj_status_t status = pjsip_endpt_register_module(sip, &vc_module);
     if (status == PJ_SUCCESS) status = pjsip_endpt_register_module(sip, &size_module);
     if (status == PJ_SUCCESS) {
-        status = pjsip_endpt_add_capability(sip, &vc_module, PJSIP_H_ALLOW, NULL, 1, &options);
+        status = pjsip_endpt_add_capability(sip, &vc_module, PJSIP_H_ALLOW, NULL, PJ_ARRAY_SIZE(options), options);
+    }
+    if (status == PJ_SUCCESS) {
+        status = pjsip_endpt_add_capability(sip, &vc_module, PJSIP_H_ACCEPT, NULL, PJ_ARRAY_SIZE(keys), keys);
     }
     if (status == PJ_SUCCESS && !pjsip_endpt_has_capability(sip, PJSIP_H_ACCEPT, NULL, &sdp)) {
         status = pjsip_endpt_add_capability(sip, &vc_module, PJSIP_H_ACCEPT, NULL, 1, &sdp);

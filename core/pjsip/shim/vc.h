@@ -59,6 +59,8 @@ enum {
     VC_EV_REFERRED,     /* id, status, flag = last: progress of vc_refer */
     VC_EV_REFER,        /* id, text = Refer-To's URI, its Replaces: a transfer is asked for and accepted with 202 */
     VC_EV_TAKEOVER,     /* as VC_EV_INCOMING, other = the call that Replaces names (RFC 3891) */
+    VC_EV_DTMF = 60,    /* id, status = event code of RFC 4733, expires = duration in ms: a key by INFO; in no log */
+    VC_EV_INFO_DONE,    /* id, status, expires:flag = token: outcome of vc_info_dtmf */
 };
 
 typedef struct vc_event {
@@ -193,6 +195,8 @@ int vc_set_local_sdp(vc_endpoint *ep, uint64_t call, vc_str sdp, vc_str *why);
 int vc_answer(vc_endpoint *ep, uint64_t call);
 int vc_reject(vc_endpoint *ep, uint64_t call, uint32_t status, int64_t retry_after);
 int vc_hangup(vc_endpoint *ep, uint64_t call);
+/* One key as INFO with application/dtmf-relay; VC_EV_INFO_DONE follows. One at a time for each call. */
+int vc_info_dtmf(vc_endpoint *ep, uint64_t call, uint32_t key, uint32_t duration_ms, uint64_t token);
 int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp, vc_str route, const vc_credentials *credentials,
             const vc_dial_extra *extra, uint64_t *call);
 

@@ -218,6 +218,22 @@ impl Endpoint {
         self.done(call, "hanging up", unsafe { ffi::vc_hangup(self.raw, call.0) })
     }
 
+    /// Sends one key (event code of RFC 4733 section 3.2) as INFO with `application/dtmf-relay`. `InfoDone` with the
+    /// token follows. Errors: [`SipError::NoSuchCall`], [`SipError::NotReady`] before the call is confirmed and while
+    /// another INFO is under way.
+    pub fn info_dtmf(
+        &mut self,
+        call: CallId,
+        event: u8,
+        duration_ms: u32,
+        token: u64,
+    ) -> Result<(), SipError> {
+        // SAFETY: raw is live until Drop.
+        let status =
+            unsafe { ffi::vc_info_dtmf(self.raw, call.0, u32::from(event), duration_ms, token) };
+        self.done(call, "sending INFO", status)
+    }
+
     /// Sends an INVITE with an offer. Errors: [`SipError::BadUri`], [`SipError::BadSdp`], [`SipError::TooManyCalls`],
     /// [`SipError::NotReady`] without a transport. A host name is resolved by the system, which can block.
     pub fn dial(&mut self, req: &DialRequest) -> Result<CallId, SipError> {

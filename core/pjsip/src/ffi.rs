@@ -37,6 +37,8 @@ pub(crate) const EV_OFFERED: u32 = 11;
 pub(crate) const EV_REFERRED: u32 = 12;
 pub(crate) const EV_REFER: u32 = 13;
 pub(crate) const EV_TAKEOVER: u32 = 14;
+pub(crate) const EV_DTMF: u32 = 60;
+pub(crate) const EV_INFO_DONE: u32 = 61;
 
 pub(crate) const GATE_CONNECTION: u32 = 1;
 pub(crate) const GATE_PACKET: u32 = 2;
@@ -244,6 +246,13 @@ extern "C" {
         retry_after: i64,
     ) -> c_int;
     pub(crate) fn vc_hangup(ep: *mut RawEndpoint, call: u64) -> c_int;
+    pub(crate) fn vc_info_dtmf(
+        ep: *mut RawEndpoint,
+        call: u64,
+        key: u32,
+        duration_ms: u32,
+        token: u64,
+    ) -> c_int;
     pub(crate) fn vc_dial(
         ep: *mut RawEndpoint,
         uri: Str,

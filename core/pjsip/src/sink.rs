@@ -193,6 +193,16 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
             reason: redact_text(&owned(text)),
             expires_s: event.expires,
         },
+        ffi::EV_DTMF => SipEvent::Dtmf {
+            call,
+            event: u8::try_from(event.status).ok()?,
+            duration_ms: event.expires,
+        },
+        ffi::EV_INFO_DONE => SipEvent::InfoDone {
+            call,
+            token: u64::from(event.expires) << 32 | u64::from(event.flag),
+            status,
+        },
         ffi::EV_REJECTED => {
             SipEvent::Rejected { source: source_of(event), status, why: literal(text) }
         }

@@ -258,6 +258,24 @@ pub enum SipEvent {
         /// Whether the peer ended it.
         by_remote: bool,
     },
+    /// A key came by INFO. `Debug` does not show which.
+    Dtmf {
+        /// The call.
+        call: CallId,
+        /// Event code of RFC 4733 section 3.2, 0 to 16.
+        event: u8,
+        /// How long it was down, as the peer says, in ms.
+        duration_ms: u32,
+    },
+    /// An INFO of ours was answered, or not.
+    InfoDone {
+        /// The call.
+        call: CallId,
+        /// Token as given.
+        token: u64,
+        /// Final status; 408 when none came.
+        status: u16,
+    },
     /// State of a registration changed or was refreshed.
     Registration {
         /// The registration.
@@ -370,6 +388,12 @@ impl fmt::Debug for SipEvent {
                 .field("reason", reason)
                 .field("by_remote", by_remote)
                 .finish(),
+            SipEvent::Dtmf { call, .. } => {
+                f.debug_struct("Dtmf").field("call", call).finish_non_exhaustive()
+            }
+            SipEvent::InfoDone { call, status, .. } => {
+                f.debug_struct("InfoDone").field("call", call).field("status", status).finish()
+            }
             SipEvent::Registration { reg, status, reason, expires_s } => f
                 .debug_struct("Registration")
                 .field("reg", reg)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use voicecore_engine::{Codec, ConfigError, EngineConfig as Config, Extension, Policy};
+use voicecore_engine::{Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy};
 
 use crate::errors::raise;
 use crate::guard::GuardConfig;
@@ -87,6 +87,15 @@ fn allowed_name(allowed: bool) -> &'static str {
     }
 }
 
+fn dtmf_mode(py: Python<'_>, name: &str) -> PyResult<DtmfMode> {
+    match name {
+        "auto" => Ok(DtmfMode::Auto),
+        "rtp" => Ok(DtmfMode::Rtp),
+        "info" => Ok(DtmfMode::Info),
+        _ => Err(bad(py, "dtmf", format!("{name:?} is not known"), "use auto, rtp or info")),
+    }
+}
+
 fn default_codecs() -> Vec<String> {
     Config::default().codecs.iter().map(|c| c.name().to_owned()).collect()
 }
@@ -99,7 +108,7 @@ impl EngineConfig {
         session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
         recording_dir=None, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
-        jitter_max_ms=200, media_timeout_s=30.0, playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
+        jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -128,6 +137,8 @@ impl EngineConfig {
         jitter_min_ms: i64,
         jitter_max_ms: i64,
         media_timeout_s: f64,
+        media_timeout_dtx_s: Option<f64>,
+        dtmf: &str,
         playout_max_s: f64,
         media_cores: Vec<i64>,
         media_priority: Option<i64>,
@@ -163,6 +174,9 @@ impl EngineConfig {
             jitter_min_ms: ranged(py, "jitter_min_ms", jitter_min_ms)?,
             jitter_max_ms: ranged(py, "jitter_max_ms", jitter_max_ms)?,
             media_timeout_s,
+            media_timeout_dtx_s: media_timeout_dtx_s
+                .unwrap_or_else(|| (4.0 * media_timeout_s).min(86_400.0)),
+            dtmf: dtmf_mode(py, dtmf)?,
             playout_max_s,
             media_cores: media_cores
                 .into_iter()
@@ -293,6 +307,20 @@ impl EngineConfig {
     #[getter]
     fn media_timeout_s(&self) -> f64 {
         self.inner.media_timeout_s
+    }
+
+    #[getter]
+    fn media_timeout_dtx_s(&self) -> f64 {
+        self.inner.media_timeout_dtx_s
+    }
+
+    #[getter]
+    fn dtmf(&self) -> &'static str {
+        match self.inner.dtmf {
+            DtmfMode::Auto => "auto",
+            DtmfMode::Rtp => "rtp",
+            DtmfMode::Info => "info",
+        }
     }
 
     #[getter]

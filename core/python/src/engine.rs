@@ -16,8 +16,9 @@ use crate::config::{codec, EngineConfig};
 use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
-    Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, IncomingCall, LogMessage,
-    MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded, SpeechStarted,
+    Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, Dtmf, DtmfSent, IncomingCall,
+    InfoDone, LogMessage, MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged,
+    SpeechEnded, SpeechStarted,
 };
 use crate::stats::{CallStats, EngineStats};
 
@@ -218,6 +219,28 @@ impl Engine {
         self.inner.clear(call, turn_id);
     }
 
+    /// "rtp" when keys go as telephone-events by send_dtmf(), "info" when one by one by send_info().
+    fn dtmf_way(&self, py: Python<'_>, call: u64) -> PyResult<&'static str> {
+        self.inner.dtmf_way(call).map(core::DtmfSource::name).map_err(|e| raise(py, &e))
+    }
+
+    /// Sends keys as telephone-events; returns the number that DtmfSent will have.
+    fn send_dtmf(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        digits: &str,
+        duration_ms: u32,
+        gap_ms: u32,
+    ) -> PyResult<u64> {
+        self.inner.send_dtmf(call, digits, duration_ms, gap_ms).map_err(|e| raise(py, &e))
+    }
+
+    /// Sends one key by SIP INFO; returns the number that InfoDone will have.
+    fn send_info(&self, py: Python<'_>, call: u64, digit: char, duration_ms: u32) -> PyResult<u64> {
+        self.inner.send_info(call, digit, duration_ms).map_err(|e| raise(py, &e))
+    }
+
     /// Counters of a call that has not ended.
     fn call_stats(&self, py: Python<'_>, call: u64) -> PyResult<CallStats> {
         match self.inner.call_stats(call) {
@@ -251,6 +274,10 @@ fn convert<'py>(
     match one {
         EngineEvent::Signal(signal) => signal_event(py, signal),
         EngineEvent::Media(media) => media_event(py, media, audio),
+        EngineEvent::Dtmf { call, key, duration_ms, at_ns, source } => {
+            let source = source.name().to_owned();
+            event(py, call, Dtmf { digit: key.as_char(), duration_ms, at_ns, source })
+        }
         EngineEvent::Ended { call, status, reason, by_remote, stats } => {
             let stats = Py::new(py, CallStats::from(&*stats))?;
             event(py, call, CallEnded { status, reason, by_remote, stats })
@@ -276,6 +303,13 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
         }
         SignalEvent::Failed { call, code, message, status } => {
             event(py, call, CommandFailed { code: code.to_owned(), message, status })
+        }
+        SignalEvent::InfoDone { call, request, status } => {
+            event(py, call, InfoDone { request, status })
+        }
+        // The engine turns it into EngineEvent::Dtmf.
+        SignalEvent::Dtmf { call, .. } => {
+            event(py, 0, LogMessage { level: 10, message: format!("call {call}: a key by INFO") })
         }
         SignalEvent::Registration { registration, status, reason, expires_s } => {
             event(py, 0, RegistrationChanged { registration, status, reason, expires_s })
@@ -325,7 +359,11 @@ fn media_event<'py>(
         MediaEvent::MediaTimeout { call, silent_ns } => {
             event(py, call, MediaTimeout { silent_s: silent_ns as f64 / 1e9 })
         }
+        MediaEvent::DtmfSent { call, request, sent } => event(py, call, DtmfSent { request, sent }),
         // The engine turns these into other events.
+        MediaEvent::Dtmf { call, .. } => {
+            event(py, 0, LogMessage { level: 10, message: format!("call {call}: a key by RTP") })
+        }
         MediaEvent::Closed { call, .. } => {
             event(py, 0, LogMessage { level: 10, message: format!("call {call} closed") })
         }

@@ -19,7 +19,10 @@ fn class_of(code: &str) -> (&'static PyOnceLock<Py<PyType>>, &'static str) {
         "call.gone" => (&GONE, "CallGone"),
         "engine.not_running" | "engine.already_running" => (&BASE, "VoicecoreError"),
         _ if code.starts_with("config.") => (&CONFIG, "ConfigError"),
-        _ if code.starts_with("sip.") || code.starts_with("engine.") => {
+        _ if code.starts_with("sip.")
+            || code.starts_with("engine.")
+            || code.starts_with("dtmf.") =>
+        {
             (&SIGNALLING, "SignallingError")
         }
         _ => (&BASE, "VoicecoreError"),

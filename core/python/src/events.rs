@@ -53,6 +53,14 @@ event! {
     MediaTimeout { silent_s: f64 }
 }
 event! {
+    /// Keys that were to be sent as telephone-events have been, or cannot be.
+    DtmfSent { request: u64, sent: bool }
+}
+event! {
+    /// An INFO of ours was answered.
+    InfoDone { request: u64, status: u16 }
+}
+event! {
     /// A provisional response to a dialled call.
     CallProgress { status: u16, sip_call_id: String }
 }
@@ -91,6 +99,32 @@ event! {
 event! {
     /// A line for the log; `level` as in Python's logging.
     LogMessage { level: u8, message: String }
+}
+
+/// The caller pressed a key. What is typed may be a PIN: the repr does not show it.
+#[pyclass(frozen, eq, get_all, module = "voicecore")]
+#[derive(Clone, PartialEq)]
+pub struct Dtmf {
+    pub digit: char,
+    pub duration_ms: u32,
+    pub at_ns: u64,
+    pub source: String,
+}
+
+#[pymethods]
+impl Dtmf {
+    #[new]
+    #[pyo3(signature = (*, digit, duration_ms, at_ns, source))]
+    fn new(digit: char, duration_ms: u32, at_ns: u64, source: String) -> Self {
+        Dtmf { digit, duration_ms, at_ns, source }
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Dtmf(digit=…, duration_ms={}, at_ns={}, source='{}')",
+            self.duration_ms, self.at_ns, self.source
+        )
+    }
 }
 
 /// A call came in. Holds personal data: its repr has none of it.

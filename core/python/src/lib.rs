@@ -47,10 +47,10 @@ mod _core {
     use super::error_codes;
     #[pymodule_export]
     use super::events::{
-        Audio, CallConfirmed, CallEnded, CallHeld, CallProgress, CallResumed, CommandFailed,
-        EarlyMedia, IncomingCall, LogMessage, MediaTimeout, OperationDone, PeerReplaced,
-        PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded, SpeechStarted,
-        TransferAsked, TransferProgress,
+        Audio, CallConfirmed, CallEnded, CallHeld, CallProgress, CallResumed, CommandFailed, Dtmf,
+        DtmfSent, EarlyMedia, IncomingCall, InfoDone, LogMessage, MediaTimeout, OperationDone,
+        PeerReplaced, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded,
+        SpeechStarted, TransferAsked, TransferProgress,
     };
     #[pymodule_export]
     use super::guard::GuardConfig;

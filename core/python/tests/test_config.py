@@ -59,6 +59,8 @@ def test_defaults() -> None:
         ("jitter_min_ms", 5000),
         ("jitter_max_ms", 10),
         ("media_timeout_s", 0.0),
+        ("media_timeout_dtx_s", 5.0),
+        ("dtmf", "inband"),
         ("playout_max_s", float("inf")),
         ("media_cores", [-1]),
         ("media_priority", 0),

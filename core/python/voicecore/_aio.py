@@ -299,6 +299,8 @@ class Engine:
             case _core.TransferProgress():
                 call._on_transfer(event)
                 call._put(event)
+            case _core.DtmfSent() | _core.InfoDone():
+                call._dtmf.on_event(event)
             case _core.CallEnded():
                 del self._calls[call_id]
                 call._on_ended(event)

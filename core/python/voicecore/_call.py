@@ -16,6 +16,7 @@ from voicecore._core import (
     CallProgress,
     CallResumed,
     CallStats,
+    Dtmf,
     EarlyMedia,
     MediaTimeout,
     PlayoutFinished,
@@ -25,6 +26,7 @@ from voicecore._core import (
     TransferProgress,
 )
 from voicecore._dialog import CallReplaced, InDialog, TransferRequested
+from voicecore._dtmf import DtmfSender
 from voicecore._errors import CallGone, SignallingError
 from voicecore._stream import Stream
 
@@ -42,6 +44,7 @@ CallEvent: TypeAlias = (
     | TransferProgress
     | TransferRequested
     | CallReplaced
+    | Dtmf
     | CallEnded
 )
 
@@ -59,6 +62,7 @@ class Call(InDialog):
         "_caller",
         "_dialled",
         "_direction",
+        "_dtmf",
         "_ended",
         "_events",
         "_events_dropped",
@@ -94,6 +98,7 @@ class Call(InDialog):
         self._events_dropped = 0
         self._answered: asyncio.Future[None] | None = None
         self._ended: CallEnded | None = None
+        self._dtmf = DtmfSender(native, call_id)
 
     @property
     def id(self) -> int:
@@ -213,6 +218,26 @@ class Call(InDialog):
         if self._ended is None:
             self._native.clear(self._id, turn_id)
 
+    async def send_dtmf(self, digits: str, *, duration_ms: int = 160, gap_ms: int = 80) -> None:
+        """Sends keys and returns when all are sent.
+
+        By telephone-event (RFC 4733) when the peer agreed on it, else by SIP INFO
+        (``application/dtmf-relay``); ``EngineConfig.dtmf`` can rule out either. While keys go out by
+        telephone-event what is played waits.
+
+        Args:
+            digits: up to 64 of ``0``-``9``, ``*``, ``#``, ``A``-``D``.
+            duration_ms: how long each key is down, 40 to 8000; rounded up to 20 ms.
+            gap_ms: pause after each key, 40 to 8000; rounded up to 20 ms.
+
+        Raises:
+            CallGone: the call has ended.
+            SignallingError: ``dtmf.not_negotiated``, ``dtmf.interrupted``, or ``dtmf.refused`` with
+                the peer's ``status``; the keys before were sent.
+        """
+        self._raise_if_ended()
+        await self._dtmf.send(digits, duration_ms, gap_ms)
+
     def events(self) -> AsyncIterator[CallEvent]:
         """What happens in the call, for one consumer; ends after `CallEnded`."""
         return self._events
@@ -277,6 +302,7 @@ class Call(InDialog):
         if self._ended is not None:
             return
         self._ended = event
+        self._dtmf.on_ended()
         self._put(event)
         self._events.close()
         self._settle_all(CallGone(f"call {self._id} has ended ({event.status} {event.reason})"))

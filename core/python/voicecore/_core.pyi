@@ -72,6 +72,8 @@ class EngineConfig:
         jitter_min_ms: int = 20,
         jitter_max_ms: int = 200,
         media_timeout_s: float = 30.0,
+        media_timeout_dtx_s: float | None = None,
+        dtmf: str = "auto",
         playout_max_s: float = 120.0,
         media_cores: Sequence[int] = (),
         media_priority: int | None = None,
@@ -106,7 +108,13 @@ class EngineConfig:
             speech_end_ms: pause that ends a stretch of speech.
             jitter_min_ms: least jitter buffer delay.
             jitter_max_ms: greatest jitter buffer delay.
-            media_timeout_s: silence on RTP after which MediaTimeout is told.
+            media_timeout_s: silence on RTP after which MediaTimeout is told. It counts from the
+                answer on, and only while the peer is to send; RTCP of a peer that was heard ends it.
+            media_timeout_dtx_s: the same after the peer announced silence by comfort noise
+                (RFC 3389); None is four times ``media_timeout_s``.
+            dtmf: how keys go out: "rtp" is telephone-event only, "info" SIP INFO only, "auto"
+                telephone-event where the peer takes it and else INFO. "rtp" and "info" take keys
+                that way only, too.
             playout_max_s: audio that may wait in a call's play-out queue.
             media_cores: CPUs for media, one media thread pinned to each, calls spread evenly. None given: the
                 cores that the kernel has isolated (``isolcpus=``), and where there are none, one media thread
@@ -163,6 +171,10 @@ class EngineConfig:
     def jitter_max_ms(self) -> int: ...
     @property
     def media_timeout_s(self) -> float: ...
+    @property
+    def media_timeout_dtx_s(self) -> float: ...
+    @property
+    def dtmf(self) -> str: ...
     @property
     def playout_max_s(self) -> float: ...
     @property
@@ -593,6 +605,61 @@ class PlayoutFinished:
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
+class Dtmf:
+    """The caller pressed a key. What is typed may be a PIN: the repr does not show it."""
+
+    def __new__(
+        cls,
+        *,
+        digit: str,
+        duration_ms: int,
+        at_ns: int,
+        source: str,
+    ) -> Dtmf: ...
+    @property
+    def digit(self) -> str:
+        """``0`` to ``9``, ``*``, ``#``, ``A`` to ``D``, or ``!`` for the hook flash."""
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it was down."""
+
+    @property
+    def at_ns(self) -> int:
+        """When it went down; by INFO, when that arrived."""
+
+    @property
+    def source(self) -> str:
+        """``"rtp"`` (telephone-event, RFC 4733) or ``"info"`` (SIP INFO)."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class DtmfSent:
+    """Keys of `Engine.send_dtmf` were sent, or cannot be."""
+
+    def __new__(cls, *, request: int, sent: bool) -> DtmfSent: ...
+    @property
+    def request(self) -> int: ...
+    @property
+    def sent(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class InfoDone:
+    """An INFO of `Engine.send_info` was answered, or not (status 408)."""
+
+    def __new__(cls, *, request: int, status: int) -> InfoDone: ...
+    @property
+    def request(self) -> int: ...
+    @property
+    def status(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
 class MediaTimeout:
     """Nothing came from the peer on RTP, though it should send."""
 
@@ -922,6 +989,9 @@ _Event: TypeAlias = (
     | PlayoutStarted
     | PlayoutFinished
     | MediaTimeout
+    | Dtmf
+    | DtmfSent
+    | InfoDone
     | CallEnded
     | IncomingCall
     | CallProgress
@@ -959,6 +1029,15 @@ class Engine:
     def answer(self, call: int) -> None: ...
     def reject(self, call: int, status: int, retry_after: int | None) -> None: ...
     def hangup(self, call: int) -> None: ...
+    def dtmf_way(self, call: int) -> str:
+        """``"rtp"`` for `send_dtmf`, ``"info"`` for `send_info`. Raises SignallingError."""
+
+    def send_dtmf(self, call: int, digits: str, duration_ms: int, gap_ms: int) -> int:
+        """Sends keys as telephone-events; the number that DtmfSent will have."""
+
+    def send_info(self, call: int, digit: str, duration_ms: int) -> int:
+        """Sends one key by SIP INFO; the number that InfoDone will have."""
+
     def dial(
         self,
         uri: str,

@@ -5,24 +5,25 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::alive::{Alive, Limits};
 use super::counters::CallCounters;
+use super::dtmf::{Dtmf, Keys, Step};
 use super::g711;
 use super::jitter::{Arrival, JitterBuffer};
 use super::outbox::{Outbox, Record};
 use super::playout::Playout;
-use super::{Codec, MediaConfig, MediaParams, FRAME, TICK_NS};
+use super::{Codec, MediaConfig, MediaParams, Purpose, FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::Tap;
 use crate::signal::speech::{Decision, Ear, WINDOW};
 use crate::signal::vad::Slot;
+use crate::transport::rtp::event::PAYLOAD;
 use crate::transport::rtp::packet::HEADER;
 use crate::transport::rtp::rtcp::Builder;
 use crate::transport::rtp::session::{Identity, Session};
 
 /// Longest packet we send: 60 ms.
 const MAX_PACKET: usize = 480;
-/// Comfort noise (RFC 3389), which we play as silence.
-const COMFORT_NOISE: u8 = 13;
 
 /// Which of a call's two sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +43,6 @@ struct Flow {
     session: Session,
     /// Samples in a packet we send.
     packet: usize,
-    /// Something real was heard last at this time, or should have been from then on.
-    heard_ns: u64,
-    timeout_told: bool,
 }
 
 impl Flow {
@@ -53,6 +51,11 @@ impl Flow {
     fn sends(&self) -> bool {
         let to = self.params.remote_rtp;
         self.params.direction.sends() && !to.ip().is_unspecified() && to.port() != 0
+    }
+
+    /// Whether the peer is to send. One that holds the old way most often sends nothing.
+    fn receives(&self) -> bool {
+        self.params.direction.receives() && !self.params.remote_rtp.ip().is_unspecified()
     }
 }
 
@@ -69,14 +72,14 @@ pub(crate) struct Call {
     ear: Ear,
     tap: Option<Tap>,
     counters: Arc<CallCounters>,
-    timeout_ns: u64,
+    alive: Alive,
+    dtmf: Dtmf,
     /// Samples that wait for the packet to become full.
     waiting: [i16; MAX_PACKET + FRAME],
     waiting_len: usize,
     caller: [i16; FRAME],
     agent: [i16; FRAME],
     ended_now: bool,
-    unexpected: u64,
 }
 
 impl Call {
@@ -98,13 +101,16 @@ impl Call {
             ear: Ear::new(cfg.vad, cfg.preroll_ms),
             tap,
             counters,
-            timeout_ns: (cfg.media_timeout_s * 1e9) as u64,
+            alive: Alive::new(Limits {
+                silent_ns: (cfg.media_timeout_s * 1e9) as u64,
+                noise_ns: (cfg.media_timeout_dtx_s * 1e9) as u64,
+            }),
+            dtmf: Dtmf::default(),
             waiting: [0; MAX_PACKET + FRAME],
             waiting_len: 0,
             caller: [0; FRAME],
             agent: [0; FRAME],
             ended_now: false,
-            unexpected: 0,
         }
     }
 
@@ -116,15 +122,10 @@ impl Call {
         match &mut self.flow {
             None => {
                 let session = Session::new(self.identity, &params, now_ns);
-                let heard_ns = now_ns;
-                self.flow = Some(Flow { params, session, packet, heard_ns, timeout_told: false });
+                self.flow = Some(Flow { params, session, packet });
             }
             Some(flow) => {
                 flow.session.on_sdp(&params, now_ns);
-                if !flow.params.direction.receives() && params.direction.receives() {
-                    flow.heard_ns = now_ns;
-                    flow.timeout_told = false;
-                }
                 flow.packet = packet;
                 flow.params = params;
             }
@@ -136,38 +137,39 @@ impl Call {
         // Before the first SDP nobody can be the peer.
         let Some(flow) = &mut self.flow else { return };
         let Some(media) = flow.session.on_datagram(now_ns, source, data) else { return };
-        let (p, packet) = (&flow.params, &media.packet);
-        let codec = match packet.payload_type {
-            t if t == p.payload_type => p.codec,
-            t if p.telephone_event == Some(t) || t == COMFORT_NOISE => return,
-            // Static payload types say what they are (RFC 3551): a peer that changes the codec
-            // ahead of its SDP is understood.
-            0 => Codec::Pcmu,
-            8 => Codec::Pcma,
-            _ => {
-                self.unexpected += 1;
-                return;
-            }
-        };
-        if !p.direction.receives() {
-            return;
+        let (receives, packet) = (flow.params.direction.receives(), &media.packet);
+        self.alive.heard(media.purpose == Purpose::Noise, now_ns);
+        match media.purpose {
+            Purpose::Audio(codec) if receives => self.jitter.insert(&Arrival {
+                timestamp: packet.timestamp,
+                codec,
+                payload: packet.payload,
+                fresh: media.fresh,
+                follows: media.follows,
+                newest: media.newest,
+                at_ns: now_ns,
+            }),
+            Purpose::Event if receives => self.dtmf.hear(now_ns, &media, &mut self.jitter),
+            _ => {}
         }
-        self.jitter.insert(&Arrival {
-            timestamp: packet.timestamp,
-            codec,
-            payload: packet.payload,
-            fresh: media.fresh,
-            follows: media.follows,
-            newest: media.newest,
-            at_ns: now_ns,
-        });
     }
 
     /// A datagram on the RTCP port.
-    pub(crate) fn on_rtcp(&mut self, now_ns: u64, data: &[u8]) {
+    pub(crate) fn on_rtcp(&mut self, now_ns: u64, source: SocketAddr, data: &[u8]) {
         if let Some(flow) = &mut self.flow {
-            flow.session.on_rtcp(now_ns, data);
+            flow.session.on_rtcp(now_ns, source, data);
         }
+    }
+
+    /// The call is answered: from now on silence counts.
+    pub(crate) fn answered(&mut self) {
+        self.alive.answered();
+    }
+
+    /// Keys to send as telephone-events.
+    pub(crate) fn send_keys(&mut self, keys: Keys, to: &mut Outbox) {
+        let agreed = self.flow.as_ref().is_some_and(|f| f.params.telephone_event.is_some());
+        self.dtmf.push(self.id, keys, agreed, to);
     }
 
     /// The tick's sending half: play-out, packets, RTCP.
@@ -175,10 +177,25 @@ impl Call {
         self.agent.fill(0);
         let Some(flow) = &mut self.flow else { return };
         if flow.sends() {
-            // The packet with this frame goes out when it is full.
-            let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
-            let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;
-            self.playout.frame(&mut self.agent, at_ns, to);
+            let now = flow.session.timestamp().wrapping_add(self.waiting_len as u32);
+            let step = match flow.params.telephone_event {
+                Some(_) => self.dtmf.step(self.id, now, self.waiting_len == 0, to),
+                None => {
+                    self.dtmf.give_up(self.id, to);
+                    Step::Talk
+                }
+            };
+            if let Step::Event { .. } = step {
+                send_event(flow, step, &self.counters, send);
+                self.report(now_ns, send);
+                return;
+            }
+            if step == Step::Talk {
+                // The packet with this frame goes out when it is full.
+                let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
+                let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;
+                self.playout.frame(&mut self.agent, at_ns, to);
+            }
             let end = self.waiting_len + FRAME;
             if let Some(room) = self.waiting.get_mut(self.waiting_len..end) {
                 room.copy_from_slice(&self.agent);
@@ -193,7 +210,13 @@ impl Call {
             // On hold the agent's turn waits, and the clock of our stream runs on.
             flow.session.skip(FRAME as u32 + self.waiting_len as u32);
             self.waiting_len = 0;
+            self.dtmf.give_up(self.id, to);
         }
+        self.report(now_ns, send);
+    }
+
+    fn report(&mut self, now_ns: u64, send: &mut impl Send) {
+        let Some(flow) = &mut self.flow else { return };
         if let Some(report) = flow.session.poll_rtcp(now_ns) {
             send_rtcp(flow, &report, send);
         }
@@ -205,15 +228,13 @@ impl Call {
         self.ended_now = false;
         let flow = self.flow.as_mut()?;
         let popped = self.jitter.pop(now_ns, &mut self.caller);
-        if popped.real || !flow.params.direction.receives() {
-            flow.heard_ns = now_ns;
-            flow.timeout_told = false;
-        } else {
-            let silent_ns = now_ns.saturating_sub(flow.heard_ns);
-            if silent_ns >= self.timeout_ns && !std::mem::replace(&mut flow.timeout_told, true) {
-                to.tell(Record::MediaTimeout { call: self.id, silent_ns });
-            }
+        if let Some(at_ns) = flow.session.rtcp_heard_ns() {
+            self.alive.rtcp(at_ns);
         }
+        if let Some(silent_ns) = self.alive.poll(flow.receives(), now_ns) {
+            to.tell(Record::MediaTimeout { call: self.id, silent_ns });
+        }
+        self.dtmf.tell(self.id, now_ns, to);
         self.ear.hear(&self.caller, popped.at_ns)
     }
 
@@ -273,6 +294,7 @@ impl Call {
             let bye = flow.session.bye(now_ns);
             send_rtcp(flow, &bye, send);
         }
+        self.dtmf.close(self.id, now_ns, to);
         self.playout.close(now_ns, to);
         self.publish();
         if let Some(tap) = &mut self.tap {
@@ -303,7 +325,8 @@ impl Call {
             c.rx_packets.set(counts.packets);
             c.rx_bytes.set(counts.bytes);
             c.rx_duplicate.set(counts.duplicates);
-            c.rx_malformed.set(counts.malformed + self.unexpected);
+            c.rx_malformed.set(counts.malformed + self.dtmf.malformed());
+            c.rx_wrong_type.set(counts.wrong_type);
             c.rx_foreign.set(counts.foreign);
             c.rx_lost.set(s.receiver().lost());
             c.ssrc_changes.set(s.receiver().switches());
@@ -323,11 +346,31 @@ impl Call {
 }
 
 fn send_rtcp(flow: &Flow, report: &Builder, send: &mut impl Send) {
-    let to = flow.session.rtcp_target();
-    if !to.ip().is_unspecified() {
+    let port = if flow.session.rtcp_is_muxed() { Port::Rtp } else { Port::Rtcp };
+    let to = flow.session.rtcp_target().filter(|to| !to.ip().is_unspecified() && to.port() != 0);
+    if let Some(to) = to {
         // Lost reports are no fault: the next one tells the same.
-        send(Port::Rtcp, to, report.as_bytes());
+        send(port, to, report.as_bytes());
     }
+}
+
+/// A telephone-event packet in place of audio; the media clock runs on.
+fn send_event(flow: &mut Flow, step: Step, counters: &CallCounters, send: &mut impl Send) {
+    let Step::Event { payload, timestamp, first } = step else { return };
+    let Some(payload_type) = flow.params.telephone_event else { return };
+    let octets = PAYLOAD as u32;
+    let header = flow.session.event_header(payload_type, timestamp, first, octets);
+    let mut data = [0u8; HEADER + PAYLOAD];
+    let (head, body) = data.split_at_mut(HEADER);
+    head.copy_from_slice(&header);
+    body.copy_from_slice(&payload);
+    if send(Port::Rtp, flow.session.rtp_target(), &data) {
+        counters.tx_packets.add(1);
+        counters.tx_bytes.add(u64::from(octets));
+    } else {
+        counters.tx_errors.add(1);
+    }
+    flow.session.skip(FRAME as u32);
 }
 
 fn send_packet(flow: &mut Flow, samples: &[i16], counters: &CallCounters, send: &mut impl Send) {

@@ -40,6 +40,7 @@ pub(crate) struct CallCounters {
     pub(crate) rx_duplicate: Counter,
     pub(crate) rx_malformed: Counter,
     pub(crate) rx_foreign: Counter,
+    pub(crate) rx_wrong_type: Counter,
     pub(crate) ssrc_changes: Counter,
     pub(crate) jitter_us: Counter,
     pub(crate) jitter_delay_us: Counter,
@@ -64,6 +65,7 @@ impl CallCounters {
             rx_duplicate: self.rx_duplicate.get(),
             rx_malformed: self.rx_malformed.get(),
             rx_foreign: self.rx_foreign.get(),
+            rx_wrong_type: self.rx_wrong_type.get(),
             ssrc_changes: self.ssrc_changes.get(),
             jitter_ms: self.jitter_us.get() as f64 / 1000.0,
             jitter_delay_ms: self.jitter_delay_us.get() as f64 / 1000.0,
@@ -109,6 +111,7 @@ pub(crate) fn sum_up(all: &mut MediaStats, one: &CallStats) {
     all.rx_duplicate += one.rx_duplicate;
     all.rx_malformed += one.rx_malformed;
     all.rx_foreign += one.rx_foreign;
+    all.rx_wrong_type += one.rx_wrong_type;
     all.tx_packets += one.tx_packets;
     all.tx_errors += one.tx_errors;
     all.concealed_frames += one.concealed_frames;

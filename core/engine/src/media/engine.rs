@@ -176,6 +176,7 @@ impl MediaEngine {
     /// Unknown calls are ignored.
     pub fn set_media(&self, call: u64, media: MediaParams) {
         if let Some(known) = self.known(call) {
+            known.set_events(media.telephone_event.is_some());
             let Seat { place, .. } = known.seat;
             let _ = self.command(known.seat, Command::SetMedia { place, call, params: media });
         }
@@ -289,6 +290,12 @@ impl MediaEngine {
             Record::MediaTimeout { call, silent_ns } => {
                 MediaEvent::MediaTimeout { call, silent_ns }
             }
+            Record::Dtmf { call, key, duration_ms, at_ns } => {
+                MediaEvent::Dtmf { call, key, duration_ms, at_ns }
+            }
+            Record::DtmfSent { call, request, sent } => {
+                MediaEvent::DtmfSent { call, request, sent }
+            }
             Record::Notice { call, notice } => MediaEvent::Notice { call, notice },
             Record::Closed { call } => {
                 let Some(stats) = lock(&self.roster).forget(call) else { return };
@@ -348,12 +355,12 @@ impl MediaEngine {
         }
     }
 
-    fn known(&self, call: u64) -> Option<Arc<Known>> {
+    pub(super) fn known(&self, call: u64) -> Option<Arc<Known>> {
         lock(&self.roster).get(call).cloned()
     }
 
     /// Queues a command; waits a little for a media thread that lags.
-    fn command(&self, seat: Seat, command: Command) -> Result<(), MediaError> {
+    pub(super) fn command(&self, seat: Seat, command: Command) -> Result<(), MediaError> {
         let Some(worker) = self.workers.get(seat.shard) else { return Err(MediaError::Busy) };
         let mut command = command;
         for _ in 0..PATIENCE {

@@ -2,19 +2,23 @@
 //! The media threads: every 20 ms, for each of its calls, receive, decode, voice activity, play-out
 //! and send. [`MediaEngine`] is its interface; nothing else touches a call's media state.
 
+mod alive;
 mod call;
 pub(crate) mod clock;
 pub(crate) mod cores;
 mod counters;
+pub mod dtmf;
 mod engine;
 pub mod g711;
 mod histogram;
 pub mod jitter;
+mod keys;
 pub(crate) mod outbox;
 mod playout;
 pub mod plc;
 #[doc(hidden)]
 pub mod probe;
+mod purpose;
 pub mod resample;
 mod roster;
 mod shard;
@@ -25,9 +29,11 @@ mod voice;
 pub(crate) mod waker;
 
 pub use crate::transport::RtpSockets;
+pub(crate) use clock::now_ns;
 pub use engine::MediaEngine;
 pub use histogram::Distribution;
+pub use purpose::Purpose;
 pub use types::{
-    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, VadConfig,
-    FRAME, LINE_RATE, TICK_NS,
+    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, RtcpWay,
+    VadConfig, FRAME, LINE_RATE, TICK_NS,
 };

@@ -11,6 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::playout::Entry;
 use super::shard::Line;
 use crate::events::Notice;
+use crate::transport::rtp::event::Key;
 
 /// An event on its way, without heap memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) enum Record {
     PlayoutStarted { call: u64, turn: u64, at_ns: u64 },
     PlayoutFinished { call: u64, turn: u64, samples: u64, at_ns: u64, interrupted: bool },
     MediaTimeout { call: u64, silent_ns: u64 },
+    Dtmf { call: u64, key: Key, duration_ms: u32, at_ns: u64 },
+    DtmfSent { call: u64, request: u64, sent: bool },
     Closed { call: u64 },
     Notice { call: Option<u64>, notice: Notice },
 }

@@ -12,6 +12,8 @@ const HISTORY: usize = MAX_PITCH + COMPARE;
 const RETURN_FADE: usize = 32;
 const HOLD: usize = 80;
 const END: usize = 480;
+/// Fade before a silence that is none of the network's doing.
+const HUSH: usize = 40;
 /// Mean square below which there is no pitch worth repeating (about -60 dBFS).
 const SILENT: f32 = 1000.0;
 
@@ -67,6 +69,19 @@ impl Plc {
         }
         self.remember(out);
         audible
+    }
+
+    /// Silence in the place of audio that was never sent: the last sound goes down in 5 ms.
+    pub fn hush(&mut self, out: &mut [i16]) {
+        if self.age == 0 {
+            self.begin();
+        }
+        for (i, s) in out.iter_mut().enumerate() {
+            let left = HUSH.saturating_sub(i) as f32 / HUSH as f32;
+            *s = to_i16(self.next() * left);
+        }
+        self.remember(out);
+        self.age = self.age.max(END);
     }
 
     /// The last samples played, real or concealed.

@@ -17,7 +17,7 @@ use super::roster::PHASES;
 use super::shard::{Command, Line, Polls, Shard};
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
-use super::{Codec, Direction, MediaConfig, MediaParams, RtpSockets, TICK_NS};
+use super::{Codec, Direction, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
 use crate::transport::rtp::session::Identity;
 
 /// Parts of a tick, in order.
@@ -66,7 +66,10 @@ impl Probe {
                 remote_rtcp: None,
                 codec: Codec::Pcma,
                 payload_type: 8,
+                rx_payload_type: 8,
                 telephone_event: None,
+                rx_telephone_event: None,
+                rtcp: RtcpWay::Beside,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,
             };

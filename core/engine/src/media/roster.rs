@@ -33,9 +33,21 @@ pub(crate) struct Known {
     pub(crate) counters: Arc<CallCounters>,
     pub(crate) voice: Mutex<Voice>,
     removed: AtomicBool,
+    /// Telephone-events are agreed on.
+    events: AtomicBool,
 }
 
 impl Known {
+    /// Notes whether telephone-events are agreed on.
+    pub(crate) fn set_events(&self, agreed: bool) {
+        self.events.store(agreed, Ordering::Relaxed);
+    }
+
+    /// Whether telephone-events are agreed on.
+    pub(crate) fn events(&self) -> bool {
+        self.events.load(Ordering::Relaxed)
+    }
+
     /// Whether its end was asked for.
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
@@ -124,8 +136,8 @@ impl Roster {
         self.total += 1;
         let seat = Seat { shard, phase, place };
         let voice = Mutex::new(voice);
-        let removed = AtomicBool::new(false);
-        self.calls.insert(call, Arc::new(Known { seat, counters, voice, removed }));
+        let (removed, events) = (AtomicBool::new(false), AtomicBool::new(false));
+        self.calls.insert(call, Arc::new(Known { seat, counters, voice, removed, events }));
         Ok(seat)
     }
 

@@ -14,6 +14,7 @@ use rustix::event::epoll;
 use rustix::event::Timespec;
 
 use super::call::{Call, Port};
+use super::dtmf::Keys;
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;
 use super::roster::PHASES;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Remove { place: usize, call: u64 },
     Play { place: usize, call: u64, push: Push },
     Clear { place: usize, call: u64, turn: Option<u64>, spare: std::collections::VecDeque<Entry> },
+    Answered { place: usize, call: u64 },
+    SendKeys { place: usize, call: u64, keys: Keys },
 }
 
 /// A call with its sockets.
@@ -151,6 +154,18 @@ impl Shard {
             Command::SetMedia { place, call, params } => {
                 if let Some(line) = self.line(place, call) {
                     line.call.set_media(params, now_ns);
+                }
+            }
+            Command::Answered { place, call } => {
+                if let Some(line) = self.line(place, call) {
+                    line.call.answered();
+                }
+            }
+            Command::SendKeys { place, call, keys } => {
+                if let Some(Some(line)) = self.lines.get_mut(place) {
+                    if line.call.id == call {
+                        line.call.send_keys(keys, &mut self.out);
+                    }
                 }
             }
             Command::Remove { place, call } => self.remove(place, call, now_ns),
@@ -323,7 +338,7 @@ fn read_one(line: &mut Line, rtcp: bool, now_ns: u64, buf: &mut [u8; DATAGRAM]) 
     let source: SocketAddr = canonical(source);
     let data = buf.get(..n).unwrap_or(&[]);
     if rtcp {
-        line.call.on_rtcp(now_ns, data);
+        line.call.on_rtcp(now_ns, source, data);
     } else {
         line.call.on_rtp(now_ns, source, data);
     }

@@ -24,6 +24,8 @@ pub struct MediaConfig {
     pub playout_max_s: f64,
     /// Silence on RTP after which [`crate::events::MediaEvent::MediaTimeout`] is told, s.
     pub media_timeout_s: f64,
+    /// The same after the peer announced silence by comfort noise, s.
+    pub media_timeout_dtx_s: f64,
     /// Start the recorder thread. Without it, `add_call` ignores `recording`.
     pub recording: bool,
     /// CPUs to use, one media thread pinned to each; none: one thread that is not pinned.
@@ -63,6 +65,7 @@ impl Default for MediaConfig {
             preroll_ms: 300,
             playout_max_s: 120.0,
             media_timeout_s: 30.0,
+            media_timeout_dtx_s: 120.0,
             recording: false,
             cores: Vec::new(),
             priority: None,
@@ -116,6 +119,18 @@ impl Direction {
     }
 }
 
+/// What was agreed on about RTCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RtcpWay {
+    /// On a port of its own.
+    #[default]
+    Beside,
+    /// On the port of RTP (RFC 5761).
+    Mux,
+    /// The peer wants none: a bandwidth of 0 for it (RFC 3556).
+    Off,
+}
+
 /// Outcome of an offer/answer exchange, for the media thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaParams {
@@ -125,10 +140,16 @@ pub struct MediaParams {
     pub remote_rtcp: Option<SocketAddr>,
     /// Codec to send.
     pub codec: Codec,
-    /// RTP payload type of the codec.
+    /// RTP payload type to send the codec with: the peer's number for it.
     pub payload_type: u8,
-    /// RTP payload type of telephone-event, if negotiated.
+    /// RTP payload type the peer sends the codec with: our number for it.
+    pub rx_payload_type: u8,
+    /// RTP payload type to send telephone-event with, if negotiated: the peer's number for it.
     pub telephone_event: Option<u8>,
+    /// RTP payload type the peer sends telephone-event with, if negotiated: our number for it.
+    pub rx_telephone_event: Option<u8>,
+    /// Where RTCP goes and comes from.
+    pub rtcp: RtcpWay,
     /// Packet length the peer asks for, ms. Sent is the nearest of 10, 20, 30, 40, 60.
     pub ptime_ms: u8,
     /// Direction as seen from us.
@@ -152,6 +173,8 @@ pub struct CallStats {
     pub rx_malformed: u64,
     /// RTP packets from an address that is not the peer's: not played.
     pub rx_foreign: u64,
+    /// RTP packets of a payload type that was not agreed on: not played.
+    pub rx_wrong_type: u64,
     /// Changes of the peer's SSRC.
     pub ssrc_changes: u64,
     /// Interarrival jitter (RFC 3550 A.8), ms.
@@ -209,6 +232,8 @@ pub struct MediaStats {
     pub rx_malformed: u64,
     /// RTP packets from an address that is not the peer's.
     pub rx_foreign: u64,
+    /// RTP packets of a payload type that was not agreed on.
+    pub rx_wrong_type: u64,
     /// RTP packets sent.
     pub tx_packets: u64,
     /// Packets the system refused to send.
@@ -260,6 +285,9 @@ pub enum MediaError {
         /// The rate given.
         rate: u32,
     },
+    /// No keys, too many of them, or a character that is none.
+    #[error("media: only 1 to 64 of the keys 0-9 * # A-D can be sent")]
+    BadKeys,
     /// The media thread does not take commands.
     #[error(
         "media: command queue full, the media thread is not being run; give it a core of its own"
@@ -278,6 +306,7 @@ impl MediaError {
             MediaError::NoSuchCall(_) => "call.gone",
             MediaError::PlayoutFull { .. } => "media.playout_full",
             MediaError::BadRate { .. } => "media.bad_rate",
+            MediaError::BadKeys => "media.bad_keys",
         }
     }
 }

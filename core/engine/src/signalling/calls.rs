@@ -19,7 +19,7 @@ use super::thread::Attached;
 use super::transfer::Transfers;
 use super::{net, next_id, Dial, Tenant};
 use crate::error::{EngineError, SignallingError};
-use crate::media::{Codec, Direction, MediaEngine, MediaParams};
+use crate::media::{Codec, Direction, MediaEngine, MediaParams, RtcpWay};
 use crate::record_name::recording_name;
 use crate::transport::RtpSockets;
 
@@ -279,6 +279,7 @@ impl Calls {
         if let Some(params) = agreed {
             call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
         }
+        call.tenant.with_media(|m: &MediaEngine| m.answered(id));
         call.tenant.tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
         if let Some(direction) = agreed.map(|p| p.direction).or(call.dialog.agreed) {
             call.tell_hold(id, direction);
@@ -318,6 +319,14 @@ impl Calls {
             in_media: true,
         });
         call.tenant.with_media(|m| m.remove_call(id));
+    }
+
+    pub(super) fn tenant_of(&self, id: u64) -> Option<(CallId, &Tenant)> {
+        self.by_id.get(&id).map(|call| (call.sip, &*call.tenant))
+    }
+
+    pub(super) fn tenant_by(&self, sip: CallId) -> Option<(u64, &Tenant)> {
+        self.find(sip).map(|(id, call)| (id, &*call.tenant))
     }
 
     fn insert(&mut self, id: u64, call: Call) {
@@ -381,7 +390,10 @@ fn params(media: &MediaDescription) -> MediaParams {
             pjsip_sys::Codec::Pcmu => Codec::Pcmu,
         },
         payload_type: media.payload_type,
+        rx_payload_type: media.rx_payload_type,
         telephone_event: media.telephone_event,
+        rx_telephone_event: media.rx_telephone_event,
+        rtcp: RtcpWay::Beside,
         ptime_ms: media.ptime_ms,
         direction: match media.direction {
             pjsip_sys::Direction::SendRecv => Direction::SendRecv,

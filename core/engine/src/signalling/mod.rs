@@ -7,6 +7,7 @@
 
 mod calls;
 mod dialog;
+mod info;
 mod net;
 mod queue;
 mod sdp;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use pjsip_sys::Waker;
 
 use crate::config::EngineConfig;
+use crate::dtmf::Key;
 use crate::error::SignallingError;
 use crate::guard::{Draining, GuardCounters, Network};
 use crate::media::MediaEngine;
@@ -132,6 +134,12 @@ pub(crate) enum Command {
         retry_after: Option<u32>,
     },
     Hangup(u64),
+    Info {
+        call: u64,
+        request: u64,
+        key: Key,
+        duration_ms: u32,
+    },
     Dial {
         tenant: u64,
         dial: Box<Dial>,

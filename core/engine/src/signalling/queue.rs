@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Events of signalling on their way to the application, bounded.
 
+use crate::dtmf::Key;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,6 +118,26 @@ pub enum SignalEvent {
         by_remote: bool,
         /// Whether the media thread knew the call.
         in_media: bool,
+    },
+    /// A key came by SIP INFO.
+    Dtmf {
+        /// Call it is about.
+        call: u64,
+        /// Which.
+        key: Key,
+        /// How long it was down, as the peer says, ms.
+        duration_ms: u32,
+        /// When the INFO was read, CLOCK_MONOTONIC ns.
+        at_ns: u64,
+    },
+    /// An INFO of ours was answered, or not.
+    InfoDone {
+        /// Call it is about.
+        call: u64,
+        /// Request as given by `send_info`.
+        request: u64,
+        /// Final status; 408 when none came.
+        status: u16,
     },
     /// A registration changed or was refreshed.
     Registration {

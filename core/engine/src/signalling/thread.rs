@@ -149,6 +149,9 @@ impl Sip {
             Command::Reject { call, status, retry_after } => {
                 self.calls.reject(&mut self.endpoint, call, status, retry_after);
             }
+            Command::Info { call, request, key, duration_ms } => {
+                self.calls.info(&mut self.endpoint, call, request, key, duration_ms);
+            }
             Command::Hangup(call) => self.calls.hangup(&mut self.endpoint, call),
             Command::Dial { tenant, dial } => {
                 let Some(attached) = self.tenants.get(&tenant) else { return };
@@ -358,6 +361,12 @@ impl Sip {
             SipEvent::Confirmed { call } => self.calls.confirmed(&mut self.endpoint, call),
             SipEvent::Ended { call, status, reason, by_remote } => {
                 self.calls.ended(&mut self.endpoint, call, status, &reason, by_remote);
+            }
+            SipEvent::Dtmf { call, event, duration_ms } => {
+                self.calls.dtmf(call, event, duration_ms);
+            }
+            SipEvent::InfoDone { call, token, status } => {
+                self.calls.info_done(call, token, status);
             }
             SipEvent::Registration { reg, status, reason, expires_s } => {
                 self.on_registration(reg, status, &reason, expires_s);

@@ -29,6 +29,8 @@ const JUMP: i64 = 800;
 /// Ticks of one window in which the least slack is sought, and windows remembered.
 const WINDOW_TICKS: u32 = 50;
 const WINDOWS: usize = 4;
+/// How much longer than told a key may be down before its next packet is late: 100 ms.
+const EVENT_AHEAD: i64 = 800;
 /// Ticks between two catch-ups while somebody talks.
 const CATCH_UP_TICKS: u32 = 5;
 
@@ -94,6 +96,8 @@ pub struct JitterBuffer {
     owed: i64,
     late: u64,
     concealed: u64,
+    /// Positions in which a key is down: what is not there is no loss, what is there is a tone.
+    hush: (i64, i64),
     plc: Plc,
 }
 
@@ -130,6 +134,7 @@ impl JitterBuffer {
             owed: 0,
             late: 0,
             concealed: 0,
+            hush: (0, 0),
             plc: Plc::default(),
         }
     }
@@ -190,6 +195,38 @@ impl JitterBuffer {
         let rest = a.payload.get(skip as usize..).unwrap_or(&[]);
         self.ring.write(at + skip, rest, a.codec, self.codec);
         self.ring.stamp(at + skip, at + len, a.at_ns);
+    }
+
+    /// A key is down since the RTP time `timestamp`, for `duration` so far or, at its `end`, in all.
+    /// The sender has put it in the place of audio (RFC 4733 section 2.5.1): there is silence, and
+    /// no concealment. A tone that got into the audio all the same tells the key to every recording,
+    /// so it is left out.
+    pub fn event(&mut self, timestamp: u32, duration: u16, end: bool) {
+        if !self.running {
+            return;
+        }
+        let at = self.reference.1 + i64::from(timestamp.wrapping_sub(self.reference.0) as i32);
+        let more = if end { 0 } else { EVENT_AHEAD };
+        let to = at + i64::from(duration) + more;
+        let limit = self.ring.len() / 2;
+        // Events on a timeline of their own say nothing about the audio's.
+        if to < self.play - limit || at > self.play + limit {
+            return;
+        }
+        let from = if self.play >= self.hush.1 { at } else { at.min(self.hush.0) };
+        // The end of the last one is sure; before that it is a guess that may be taken back.
+        self.hush = (from, if end { to } else { to.max(self.hush.1) });
+        let first = from.max(self.play);
+        self.ring.mark(first, (to - more - first).clamp(0, limit) as usize, false);
+    }
+
+    /// Whether the next position lies within a key, and for how many of the next `n` that holds.
+    fn hushed(&self, n: usize) -> (bool, usize) {
+        let (from, to) = self.hush;
+        let within = self.play >= from && self.play < to;
+        let edge = if within { to } else { from };
+        let left = edge - self.play;
+        (within, if left > 0 { n.min(left as usize) } else { n })
     }
 
     /// Position of a packet, or `None` when its time has passed.
@@ -337,6 +374,7 @@ impl JitterBuffer {
         let mut rest: &mut [i16] = out;
         while !rest.is_empty() {
             let (here, n) = self.ring.run(self.play, rest.len());
+            let (hushed, n) = if here { (false, n) } else { self.hushed(n) };
             let (run, tail) = rest.split_at_mut(n);
             if here {
                 self.take(run);
@@ -344,6 +382,9 @@ impl JitterBuffer {
                 *real = true;
             } else if self.play + n as i64 <= self.begin {
                 run.fill(0);
+                self.play += n as i64;
+            } else if hushed {
+                self.plc.hush(run);
                 self.play += n as i64;
             } else {
                 *concealed |= self.plc.conceal(run);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::events::{Batch, MediaEvent};
-use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtpSockets};
+use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -16,7 +16,10 @@ fn params(remote_rtp: SocketAddr) -> MediaParams {
         remote_rtcp: None,
         codec: Codec::Pcma,
         payload_type: 8,
+        rx_payload_type: 8,
         telephone_event: Some(101),
+        rx_telephone_event: Some(101),
+        rtcp: RtcpWay::Beside,
         ptime_ms: 20,
         direction: Direction::SendRecv,
     }

@@ -306,11 +306,6 @@ fn digits_and_comfort_noise_are_no_audio_and_no_fault() {
         rig.tick();
     }
     assert_eq!(rig.stats().rx_malformed, 0);
-    let mut data = peer.packet(FRAME);
-    data[1] = 96;
-    rig.post(rig.now + MS, SocketAddr::from(PEER), data);
-    rig.ticks(2);
-    assert_eq!(rig.stats().rx_malformed, 1);
 }
 
 #[test]
@@ -327,7 +322,7 @@ fn a_flood_of_broken_datagrams_harms_nothing() {
             }
             bad.truncate(random.below(180) as usize);
             rig.post(rig.now + MS, SocketAddr::from(PEER), bad.clone());
-            rig.call.on_rtcp(rig.now, &bad);
+            rig.call.on_rtcp(rig.now, SocketAddr::from(PEER), &bad);
         }
         let data = peer.packet(FRAME);
         rig.post(rig.now + 2 * MS, SocketAddr::from(PEER), data);

@@ -14,7 +14,8 @@ use crate::media::outbox::{rings, Inbox, Outbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::{
-    g711, CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, FRAME, TICK_NS,
+    g711, CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, RtcpWay, FRAME,
+    TICK_NS,
 };
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
@@ -60,7 +61,10 @@ pub(super) fn params(ptime_ms: u8, codec: Codec) -> MediaParams {
         remote_rtcp: None,
         codec,
         payload_type: if codec == Codec::Pcma { 8 } else { 0 },
+        rx_payload_type: if codec == Codec::Pcma { 8 } else { 0 },
         telephone_event: Some(101),
+        rx_telephone_event: Some(101),
+        rtcp: RtcpWay::Beside,
         ptime_ms,
         direction: Direction::SendRecv,
     }
@@ -143,7 +147,8 @@ impl Rig {
         let counters = Arc::new(CallCounters::default());
         let playout = Playout::new(1, VecDeque::with_capacity(FIRST_ROOM), Arc::clone(&level));
         let identity = Identity::from_random(&[9; 32]);
-        let call = Call::new(1, cfg, identity, playout, None, Arc::clone(&counters));
+        let mut call = Call::new(1, cfg, identity, playout, None, Arc::clone(&counters));
+        call.answered();
         Rig {
             call,
             now: START_NS,
@@ -264,6 +269,24 @@ impl Rig {
     pub(super) fn clear(&mut self, turn: Option<u64>) {
         let spare = self.voice.clear(turn);
         self.call.playout.clear(turn, spare, self.now + TICK_NS, &mut self.out);
+    }
+
+    pub(super) fn send_keys(&mut self, keys: crate::media::dtmf::Keys) {
+        self.call.send_keys(keys, &mut self.out);
+    }
+
+    /// The call ends.
+    pub(super) fn close(&mut self) {
+        let (now, sent) = (self.now, &mut self.sent);
+        self.call.close(now, &mut self.out, &mut |port: Port, to, data: &[u8]| {
+            if port == Port::Rtp {
+                sent.push((now, to, data.to_vec()));
+            }
+            true
+        });
+        while let Ok(r) = self.inbox.events.pop() {
+            self.events.push(r);
+        }
     }
 
     pub(super) fn stats(&self) -> CallStats {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::events::{Batch, MediaEvent, Notice};
-use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtpSockets};
+use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets};
 
 const CALLS: u64 = 12;
 
@@ -16,7 +16,10 @@ fn params(remote_rtp: SocketAddr) -> MediaParams {
         remote_rtcp: None,
         codec: Codec::Pcma,
         payload_type: 8,
+        rx_payload_type: 8,
         telephone_event: None,
+        rx_telephone_event: None,
+        rtcp: RtcpWay::Beside,
         ptime_ms: 20,
         direction: Direction::SendRecv,
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! RTP and RTCP (RFC 3550), without I/O: packets and `now` come in as arguments.
 
+pub mod event;
 pub mod latch;
 pub mod packet;
 pub mod receiver;

@@ -40,6 +40,10 @@ pub struct Receiver {
     /// Loss of earlier streams of this call.
     lost_before: u64,
     switches: u64,
+    /// Runs of missing packets, over all streams of the call.
+    gaps: u64,
+    /// The stream in use was ended by an RTCP BYE: the next one need not prove itself.
+    over: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +72,9 @@ impl Receiver {
         let verdict = match &mut self.source {
             Some(s) if s.ssrc == packet.ssrc => {
                 self.candidate = None;
+                if (2..MAX_DROPOUT).contains(&packet.sequence.wrapping_sub(s.max_seq)) {
+                    self.gaps += 1;
+                }
                 s.on_sequence(packet.sequence)
             }
             None => Verdict::Take { fresh: true, follows: false, newest: true },
@@ -76,7 +83,7 @@ impl Receiver {
                 // another SSRC decides nothing.
                 let proven = self.candidate == Some((packet.ssrc, packet.sequence.wrapping_sub(1)));
                 self.candidate = Some((packet.ssrc, packet.sequence));
-                if !proven {
+                if !proven && !self.over {
                     return Verdict::Probation;
                 }
                 self.switches += 1;
@@ -86,6 +93,7 @@ impl Receiver {
         if let Verdict::Take { fresh: true, .. } = verdict {
             self.lost_before = self.lost();
             self.candidate = None;
+            self.over = false;
             let last_sr = self.source.take().filter(|s| s.ssrc == packet.ssrc);
             let mut source = Source::new(packet.ssrc, packet.sequence);
             if let Some(old) = last_sr {
@@ -106,6 +114,16 @@ impl Receiver {
             s.last_sr = (ntp >> 16) as u32;
             s.last_sr_at_ns = arrival_ns;
         }
+    }
+
+    /// Notes an RTCP BYE.
+    pub fn on_bye(&mut self, ssrc: u32) {
+        self.over |= self.ssrc() == Some(ssrc);
+    }
+
+    /// Runs of missing packets so far; overtaken packets may count as one.
+    pub fn gaps(&self) -> u64 {
+        self.gaps
     }
 
     /// SSRC of the stream in use.

@@ -9,6 +9,8 @@ use super::rtcp::SenderInfo;
 #[derive(Debug)]
 pub struct Sender {
     ssrc: u32,
+    /// First sequence number under this SSRC.
+    base: u16,
     sequence: u16,
     timestamp: u32,
     marker: bool,
@@ -19,7 +21,7 @@ pub struct Sender {
 impl Sender {
     /// A stream with random identity (RFC 3550 section 5.1 wants all three random).
     pub fn new(ssrc: u32, sequence: u16, timestamp: u32) -> Sender {
-        Sender { ssrc, sequence, timestamp, marker: true, packets: 0, octets: 0 }
+        Sender { ssrc, base: sequence, sequence, timestamp, marker: true, packets: 0, octets: 0 }
     }
 
     /// Our SSRC.
@@ -45,6 +47,47 @@ impl Sender {
         self.packets = self.packets.wrapping_add(1);
         self.octets = self.octets.wrapping_add(octets);
         packet.header()
+    }
+
+    /// Header of a telephone-event packet: a timestamp of its own, the marker on the first of a key
+    /// (RFC 4733 section 2.5.1.2). The clock does not move by it.
+    pub fn event(
+        &mut self,
+        payload_type: u8,
+        timestamp: u32,
+        first: bool,
+        octets: u32,
+    ) -> [u8; HEADER] {
+        let (now, marker) = (self.timestamp, self.marker);
+        (self.timestamp, self.marker) = (timestamp, first);
+        let header = self.next(payload_type, 0, octets);
+        (self.timestamp, self.marker) = (now, marker);
+        header
+    }
+
+    /// Timestamp of what is sent next.
+    pub fn timestamp(&self) -> u32 {
+        self.timestamp
+    }
+
+    /// Whether a packet with these numbers may be one of the last ten seconds of ours, come back.
+    pub fn sent_lately(&self, sequence: u16, timestamp: u32) -> bool {
+        (1..=1000).contains(&self.sequence.wrapping_sub(sequence))
+            && self.timestamp.wrapping_sub(timestamp) <= 160_000
+    }
+
+    /// Goes on under another SSRC.
+    pub fn renumber(&mut self, ssrc: u32, sequence: u16) {
+        (self.ssrc, self.base, self.sequence) = (ssrc, sequence, sequence);
+        (self.packets, self.octets) = (0, 0);
+        self.marker = true;
+    }
+
+    /// Packets sent up to the one that a peer's report names as the highest, cycles above it.
+    pub fn sent_up_to(&self, highest: u32) -> u64 {
+        let told = highest.wrapping_sub(u32::from(self.base)).wrapping_add(1);
+        // A peer that came late counts its cycles from there.
+        u64::from(if told > self.packets { told & 0xFFFF } else { told }.min(self.packets))
     }
 
     /// Time passes without a packet: the clock runs on, and the next packet is marked.

@@ -8,12 +8,14 @@ use super::packet::{classify, Kind, RtpPacket, HEADER};
 use super::receiver::{Receiver, Verdict};
 use super::rtcp::{Builder, Compound, ReportBlock, Rtcp};
 use super::sender::Sender;
-use crate::media::MediaParams;
+use crate::media::{MediaParams, Purpose, RtcpWay};
 
 /// Interval of RTCP for two participants (RFC 3550 section 6.2), before it is randomised.
 const RTCP_INTERVAL_NS: u64 = 5_000_000_000;
 /// Round-trip times above this are a peer's mistake.
 const MAX_RTT_NS: u64 = 30_000_000_000;
+/// Changes of our SSRC for collisions. Chance never brings a second one; a peer may.
+const MAX_COLLISIONS: u8 = 4;
 
 /// Random identity of our side, drawn once for a call.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +66,8 @@ pub struct SessionCounters {
     pub malformed: u64,
     /// Valid packets from elsewhere.
     pub foreign: u64,
+    /// RTP of payload types that were not agreed on.
+    pub wrong_type: u64,
 }
 
 /// An RTP packet of the peer's stream.
@@ -71,6 +75,8 @@ pub struct SessionCounters {
 pub struct Media<'a> {
     /// The packet.
     pub packet: RtpPacket<'a>,
+    /// What its payload type stands for; never [`Purpose::Unknown`].
+    pub purpose: Purpose,
     /// Another timeline begins: see [`Verdict::Take`].
     pub fresh: bool,
     /// Directly follows the newest packet before it.
@@ -83,9 +89,10 @@ pub struct Media<'a> {
 #[derive(Debug)]
 pub struct Session {
     identity: Identity,
+    params: MediaParams,
     latch: Latch,
     /// RTCP address of the SDP; the peer's port above RTP if the SDP is silent.
-    rtcp_target: SocketAddr,
+    rtcp_signalled: SocketAddr,
     receiver: Receiver,
     sender: Sender,
     counters: SessionCounters,
@@ -94,6 +101,11 @@ pub struct Session {
     packets_at_report: u32,
     rtt_ns: Option<u64>,
     remote: Option<ReportBlock>,
+    /// When the peer's RTCP was last heard.
+    rtcp_ns: Option<u64>,
+    /// SSRC of ours given up for a collision, whose BYE is to be sent.
+    abandoned: Option<u32>,
+    collisions: u8,
 }
 
 impl Session {
@@ -101,8 +113,9 @@ impl Session {
     pub fn new(identity: Identity, params: &MediaParams, now_ns: u64) -> Session {
         let mut session = Session {
             identity,
+            params: *params,
             latch: Latch::new(params.remote_rtp, now_ns),
-            rtcp_target: rtcp_of(params),
+            rtcp_signalled: rtcp_of(params),
             receiver: Receiver::default(),
             sender: Sender::new(identity.ssrc, identity.sequence, identity.timestamp),
             counters: SessionCounters::default(),
@@ -111,6 +124,9 @@ impl Session {
             packets_at_report: 0,
             rtt_ns: None,
             remote: None,
+            rtcp_ns: None,
+            abandoned: None,
+            collisions: 0,
         };
         // The first report after half the interval (RFC 3550 section 6.2).
         session.next_rtcp_ns = now_ns + session.interval_ns() / 2;
@@ -120,7 +136,8 @@ impl Session {
     /// After a later SDP.
     pub fn on_sdp(&mut self, params: &MediaParams, now_ns: u64) {
         self.latch.on_sdp(params.remote_rtp, now_ns);
-        self.rtcp_target = rtcp_of(params);
+        self.rtcp_signalled = rtcp_of(params);
+        self.params = *params;
     }
 
     /// Where RTP goes.
@@ -128,14 +145,21 @@ impl Session {
         self.latch.target()
     }
 
-    /// Where RTCP goes: the SDP's address, or beside RTP when that was learnt from a packet.
-    pub fn rtcp_target(&self) -> SocketAddr {
+    /// Where RTCP goes: with RTP when both share a port (RFC 5761); else the SDP's address, or beside
+    /// RTP when that was learnt from a packet. `None` when the peer wants none (RFC 3556).
+    pub fn rtcp_target(&self) -> Option<SocketAddr> {
         let rtp = self.latch.target();
-        if rtp.ip() == self.rtcp_target.ip() {
-            self.rtcp_target
-        } else {
-            SocketAddr::new(rtp.ip(), rtp.port().saturating_add(1))
+        match self.params.rtcp {
+            RtcpWay::Off => None,
+            RtcpWay::Mux => Some(rtp),
+            RtcpWay::Beside if rtp.ip() == self.rtcp_signalled.ip() => Some(self.rtcp_signalled),
+            RtcpWay::Beside => Some(SocketAddr::new(rtp.ip(), rtp.port().saturating_add(1))),
         }
+    }
+
+    /// Whether RTCP leaves by the RTP socket.
+    pub fn rtcp_is_muxed(&self) -> bool {
+        self.params.rtcp == RtcpWay::Mux
     }
 
     /// A datagram on the RTP port that arrived at `arrival_ns`. Gives the packet if it is media of
@@ -149,7 +173,7 @@ impl Session {
         match classify(data) {
             Kind::Rtp => {}
             Kind::Rtcp => {
-                self.on_rtcp(arrival_ns, data);
+                self.on_rtcp(arrival_ns, source, data);
                 return None;
             }
             Kind::Stun => return None,
@@ -162,15 +186,34 @@ impl Session {
             self.counters.malformed += 1;
             return None;
         };
+        let purpose = self.params.purpose(packet.payload_type);
+        if purpose == Purpose::Unknown {
+            // Proves nothing about where the peer is. Within its own stream it keeps the count of
+            // packets right; a stream made of such packets is none.
+            self.counters.wrong_type += 1;
+            if source == self.latch.target() && self.receiver.ssrc() == Some(packet.ssrc) {
+                self.receiver.on_packet(&packet, arrival_ns);
+            }
+            return None;
+        }
         if !self.latch.on_packet(source, arrival_ns) {
             self.counters.foreign += 1;
             return None;
         }
+        if packet.ssrc == self.identity.ssrc {
+            self.on_own_ssrc(&packet);
+        }
         self.counters.packets += 1;
         self.counters.bytes += packet.payload.len() as u64;
+        // Gateways that make events apart from the audio give them an SSRC of their own. The audio
+        // stream is not over for that.
+        if purpose == Purpose::Event && self.receiver.ssrc().is_some_and(|s| s != packet.ssrc) {
+            let (fresh, follows, newest) = (false, false, true);
+            return Some(Media { packet, purpose, fresh, follows, newest });
+        }
         match self.receiver.on_packet(&packet, arrival_ns) {
             Verdict::Take { fresh, follows, newest } => {
-                Some(Media { packet, fresh, follows, newest })
+                Some(Media { packet, purpose, fresh, follows, newest })
             }
             Verdict::Duplicate => {
                 self.counters.duplicates += 1;
@@ -180,12 +223,37 @@ impl Session {
         }
     }
 
+    /// The peer sends under our SSRC: an echo of our own packets, which is let be, or by chance. Then
+    /// we take another one (RFC 3550 section 8.2), a few times at most.
+    fn on_own_ssrc(&mut self, packet: &RtpPacket<'_>) {
+        if self.sender.sent_lately(packet.sequence, packet.timestamp)
+            || self.collisions >= MAX_COLLISIONS
+        {
+            return;
+        }
+        self.collisions += 1;
+        self.abandoned = Some(self.identity.ssrc);
+        let random = self.next_random();
+        let ssrc = (random >> 32) as u32;
+        self.identity.ssrc = if ssrc == packet.ssrc { !ssrc } else { ssrc };
+        self.sender.renumber(self.identity.ssrc, random as u16);
+        self.remote = None;
+    }
+
     /// A datagram on the RTCP port, or RTCP on the RTP port.
-    pub fn on_rtcp(&mut self, now_ns: u64, data: &[u8]) {
+    pub fn on_rtcp(&mut self, now_ns: u64, source: SocketAddr, data: &[u8]) {
         let Ok(compound) = Compound::parse(data) else {
             self.counters.malformed += 1;
             return;
         };
+        // Its port is often not the one of the SDP, and nothing is sent there for it; but the host
+        // must be the peer's.
+        let host = source.ip();
+        if host != self.latch.target().ip() && host != self.rtcp_signalled.ip() {
+            self.counters.foreign += 1;
+            return;
+        }
+        self.rtcp_ns = Some(now_ns);
         for packet in compound {
             let reports = match packet {
                 Rtcp::Sender { ssrc, info, reports } => {
@@ -193,8 +261,14 @@ impl Session {
                     reports
                 }
                 Rtcp::Receiver { reports, .. } => reports,
-                // The dialog ends a call, not a BYE of one of its sources.
-                Rtcp::Bye { .. } | Rtcp::Other => continue,
+                // The dialog ends a call, not a BYE of one of its sources; but that source is over.
+                Rtcp::Bye { ssrc } => {
+                    if let Some(ssrc) = ssrc {
+                        self.receiver.on_bye(ssrc);
+                    }
+                    continue;
+                }
+                Rtcp::Other => continue,
             };
             let ours = self.identity.ssrc;
             for report in reports.filter(|r| r.ssrc == ours) {
@@ -223,6 +297,22 @@ impl Session {
         self.sender.next(payload_type, samples, octets)
     }
 
+    /// Header of a telephone-event packet, under the timestamp at which the key went down.
+    pub fn event_header(
+        &mut self,
+        payload_type: u8,
+        timestamp: u32,
+        first: bool,
+        octets: u32,
+    ) -> [u8; HEADER] {
+        self.sender.event(payload_type, timestamp, first, octets)
+    }
+
+    /// RTP timestamp of what is sent next.
+    pub fn timestamp(&self) -> u32 {
+        self.sender.timestamp()
+    }
+
     /// Time passes in which nothing is sent.
     pub fn skip(&mut self, samples: u32) {
         self.sender.skip(samples);
@@ -249,15 +339,24 @@ impl Session {
         self.packets_at_report = sent;
         let block = self.receiver.report(now_ns);
         let ssrc = self.identity.ssrc;
-        Builder::report(ssrc, info.as_ref(), block.as_ref()).cname(ssrc, &self.identity.cname)
+        let report =
+            Builder::report(ssrc, info.as_ref(), block.as_ref()).cname(ssrc, &self.identity.cname);
+        match self.abandoned.take() {
+            Some(old) => report.bye(old),
+            None => report,
+        }
     }
 
     /// Half to one and a half intervals (RFC 3550 section 6.2).
     fn interval_ns(&mut self) -> u64 {
+        RTCP_INTERVAL_NS / 2 + (self.next_random() >> 11) % RTCP_INTERVAL_NS
+    }
+
+    fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        RTCP_INTERVAL_NS / 2 + (self.random >> 11) % RTCP_INTERVAL_NS
+        self.random
     }
 
     /// Counters.
@@ -279,6 +378,16 @@ impl Session {
     pub fn remote_report(&self) -> Option<&ReportBlock> {
         self.remote.as_ref()
     }
+
+    /// Packets of ours that the peer's last report covers: those it got and those it missed.
+    pub fn remote_expected(&self) -> u64 {
+        self.remote.map_or(0, |r| self.sender.sent_up_to(r.highest_sequence))
+    }
+
+    /// When the peer's RTCP was last heard.
+    pub fn rtcp_heard_ns(&self) -> Option<u64> {
+        self.rtcp_ns
+    }
 }
 
 fn rtcp_of(params: &MediaParams) -> SocketAddr {
@@ -295,101 +404,4 @@ fn ntp(now_ns: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::media::{Codec, Direction};
-
-    const MS: u64 = 1_000_000;
-
-    fn params(port: u16) -> MediaParams {
-        MediaParams {
-            remote_rtp: SocketAddr::from(([127, 0, 0, 1], port)),
-            remote_rtcp: None,
-            codec: Codec::Pcma,
-            payload_type: 8,
-            telephone_event: None,
-            ptime_ms: 20,
-            direction: Direction::SendRecv,
-        }
-    }
-
-    fn session(seed: u8, port: u16, now: u64) -> Session {
-        Session::new(Identity::from_random(&[seed; 32]), &params(port), now)
-    }
-
-    #[test]
-    fn two_sessions_learn_loss_and_round_trip_from_each_other() {
-        let (mut a, mut b) = (session(1, 2000, 0), session(2, 1000, 0));
-        let (from_a, from_b) = ([127, 0, 0, 1], [127, 0, 0, 1]);
-        let (from_a, from_b) = (SocketAddr::from((from_a, 1000)), SocketAddr::from((from_b, 2000)));
-        let mut reports = 0;
-        for tick in 0..3000u64 {
-            let now = tick * 20 * MS + 1_000_000 * MS;
-            let x = a.next_header(8, 160, 160);
-            if tick % 10 != 0 {
-                b.on_datagram(now + 30 * MS, from_a, &x);
-            }
-            let y = b.next_header(8, 160, 160);
-            a.on_datagram(now + 30 * MS, from_b, &y);
-            if let Some(r) = a.poll_rtcp(now) {
-                b.on_rtcp(now + 30 * MS, r.as_bytes());
-                reports += 1;
-            }
-            if let Some(r) = b.poll_rtcp(now) {
-                a.on_rtcp(now + 30 * MS, r.as_bytes());
-            }
-        }
-        // 60 s at 5 s on average, randomised between 2.5 and 7.5.
-        assert!((8..=24).contains(&reports), "{reports}");
-        for s in [&a, &b] {
-            let rtt = s.rtt_ns().unwrap_or(0) / MS;
-            assert!((58..=62).contains(&rtt), "{rtt} ms");
-        }
-        let lost = a.remote_report().map_or(0, |r| r.fraction_lost);
-        assert!((20..=30).contains(&lost), "{lost}/256");
-        assert_eq!(b.remote_report().map(|r| r.fraction_lost), Some(0));
-        assert_eq!(a.receiver().lost(), 0);
-    }
-
-    #[test]
-    fn what_is_not_rtp_is_counted_and_changes_nothing() {
-        let mut s = session(1, 2000, 0);
-        let peer = SocketAddr::from(([127, 0, 0, 1], 2000));
-        for bad in [&b""[..], b"x", &[0x80, 8, 0], &[0x80, 200, 0, 9], &[0xFF; 40]] {
-            assert!(s.on_datagram(0, peer, bad).is_none());
-        }
-        let stun = [0, 1, 0, 0, 0x21, 0x12, 0xA4, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        assert!(s.on_datagram(0, peer, &stun).is_none());
-        assert_eq!(s.counters(), SessionCounters { malformed: 5, ..Default::default() });
-    }
-
-    #[test]
-    fn reports_without_sending_are_receiver_reports_and_the_last_says_bye() {
-        let mut s = session(1, 2000, 0);
-        let report = s.poll_rtcp(8_000 * MS);
-        assert_eq!(report.map(|r| r.as_bytes()[1]), Some(201));
-        s.next_header(8, 160, 160);
-        let bye = s.bye(9_000 * MS);
-        let kinds: Vec<_> = Compound::parse(bye.as_bytes()).into_iter().flatten().collect();
-        assert!(matches!(kinds[..], [Rtcp::Sender { .. }, Rtcp::Other, Rtcp::Bye { .. }]));
-    }
-
-    #[test]
-    fn rtcp_goes_beside_rtp_when_that_was_learnt() {
-        let mut s = session(1, 2000, 0);
-        assert_eq!(s.rtcp_target().port(), 2001);
-        let nat = SocketAddr::from(([127, 0, 0, 9], 5000));
-        for i in 0..6u16 {
-            let h = RtpPacket {
-                marker: false,
-                payload_type: 8,
-                sequence: i,
-                timestamp: 0,
-                ssrc: 5,
-                payload: &[],
-            };
-            s.on_datagram(u64::from(i) * 20 * MS, nat, &h.header());
-        }
-        assert_eq!(s.rtcp_target(), SocketAddr::from(([127, 0, 0, 9], 5001)));
-    }
-}
+mod tests;
