@@ -72,10 +72,15 @@ class Stuck:
         self.ready = ready
         self.stopping = asyncio.Event()
         self.finish_s = 0.0
+        self.draining = False
         Stuck.instances.append(self)
 
     def stop(self) -> None:
         self.stopping.set()
+
+    def end_drain(self) -> bool:
+        was, self.draining = self.draining, False
+        return was
 
     async def run(self) -> None:
         self.ready(("127.0.0.1", 5060))
@@ -83,7 +88,7 @@ class Stuck:
         await asyncio.sleep(self.finish_s)
 
 
-def test_first_signal_stops_and_second_forces(
+def test_first_signal_stops_second_ends_calls_and_third_forces(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     forced: list[int] = []
@@ -96,11 +101,15 @@ def test_first_signal_stops_and_second_forces(
         await asyncio.sleep(0.1)
         service = Stuck.instances[-1]
         service.finish_s = 60.0
+        service.draining = True
         assert json.loads(ready.read_text()) == {"sip": ["127.0.0.1", 5060], "pid": os.getpid()}
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(1.0)
         assert service.stopping.is_set()
         assert not task.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(1.0)
+        assert not service.draining
         assert forced == []
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(1.0)

@@ -7,7 +7,7 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class FakeEngine:
     def __init__(self, *, fails: bool = False) -> None:
         self.sip_address = ("127.0.0.1", 5062)
         self.fails = fails
-        self.started = self.stopped = False
+        self.started = self.stopped = self.draining = False
+        self.acls: list[Sequence[str] | None] = []
         self.calls: list[FakeCall] = []
         self.accounts: list[dict[str, Any]] = []
         self.registrations: list[FakeRegistration] = []
@@ -72,6 +73,12 @@ class FakeEngine:
         self.accounts.append(account)
         self.registrations.append(FakeRegistration())
         return self.registrations[-1]
+
+    def drain(self, *, retry_after_s: int = 30) -> None:
+        self.draining = True
+
+    def set_acl(self, acl: Sequence[str] | None) -> None:
+        self.acls.append(acl)
 
     def stats(self) -> Any:
         return type("EngineStats", (), {"calls_total": len(self.calls), "rx_lost": 0})
@@ -295,7 +302,7 @@ def test_engine_options_take_every_setting() -> None:
     options = engine_options(settings_for("http://127.0.0.1:1"))
     assert options["rtp_ports"] == (16_384, 32_767)
     assert options["recording_dir"] is None
-    assert len(options) == 20
+    assert len(options) == 26
 
 
 # --- check ---

@@ -117,7 +117,7 @@ def test_example_loads_and_its_values_are_the_defaults() -> None:
 def test_example_has_every_setting(tmp_path: Path) -> None:
     text = uncommented(EXAMPLE.read_text(encoding="utf-8"))
     assert keys_of(tomllib.loads(text)) == every_key(Settings)
-    for name in ("trunk.password", "llm.key", "tts.key", "stt.key"):
+    for name in ("trunk.password", "alice.password", "llm.key", "tts.key", "stt.key"):
         (tmp_path / name).write_text("sesame\n")
     settings = loads(text, base=tmp_path)
     assert settings.sip.trunk[0].password_file.reveal() == "sesame"

@@ -128,10 +128,16 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
 
     service = Service(settings, ready=ready)
 
+    def again(received: signal.Signals) -> None:
+        if not service.end_drain():
+            _force(received)
+            return
+        _log.info("%s: ending the calls that are up; once more forces it", received.name)
+
     def stop(received: signal.Signals) -> None:
         loop.remove_signal_handler(received)
         for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, _force, each)
+            loop.add_signal_handler(each, again, each)
         _log.info("%s: stopping; once more forces it", received.name)
         process.notify("STOPPING=1")
         service.stop()

@@ -11,17 +11,20 @@ from typing import Any
 
 from .adapters import LlmClient, SttClient, TtsClient
 from .call import CallSession, Servers
+from .callers import first_acl, keep_acl
 from .logs import describe
 from .machine import Policy
 from .phrases import PhraseCache
 from .ports import EngineLike
-from .process import freeze_heap
+from .process import freeze_heap, notify
 from .settings import Settings
 
 _log = logging.getLogger(__name__)
 
 # The core says BYE and closes recordings within 3 s; then the sessions have this long to finish.
 _SESSIONS_WAIT_S = 2.0
+# Told to those who call while we wait for the last calls to end: by then another run may be up.
+_RETRY_AFTER_S = 30
 # Calls are not kept waiting longer than this for the phrases; what is missing follows later.
 _WARM_UP_S = 10.0
 
@@ -61,11 +64,32 @@ def engine_options(settings: Settings) -> dict[str, Any]:
     }
 
 
+def guard_options(settings: Settings) -> dict[str, Any]:
+    """The keyword arguments of ``voicecore.GuardConfig``."""
+    guard = settings.sip.guard
+    options: dict[str, Any] = {
+        "acl": first_acl(settings),
+        "unlisted": guard.unlisted,
+        "realm": guard.realm,
+        "users": {user.name: user.password_file.reveal() for user in guard.user},
+        "nonce_s": guard.nonce_s,
+        "invites_per_s": guard.invites_per_s,
+        "invite_burst": guard.invite_burst,
+        "calls_per_source": guard.calls_per_source,
+        "pending_per_source": guard.pending_per_source,
+        "limit_listed": guard.limit_listed,
+        "sources_max": guard.sources_max,
+    }
+    return options if guard.scanners is None else options | {"scanners": guard.scanners}
+
+
 def core_engine(settings: Settings) -> EngineLike:
     """The real engine. Imported here, so that everything else works without the native module."""
     import voicecore
 
-    engine: EngineLike = voicecore.Engine(voicecore.EngineConfig(**engine_options(settings)))
+    guard = voicecore.GuardConfig(**guard_options(settings))
+    config = voicecore.EngineConfig(**engine_options(settings), guard=guard)
+    engine: EngineLike = voicecore.Engine(config)
     return engine
 
 
@@ -83,11 +107,18 @@ class Service:
         self._make_engine = engine
         self._ready = ready
         self._stopping = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._draining = False
         self._calls: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Ask for a clean stop: no further calls, BYE to those that are up, files closed."""
+        """Ask for a clean stop: no further calls, time for those that are up, then BYE, files closed."""
         self._stopping.set()
+
+    def end_drain(self) -> bool:
+        """Give the calls that are up no more time. False when nobody waits for calls."""
+        self._at_once.set()
+        return self._draining
 
     async def run(self) -> None:
         settings = self._settings
@@ -120,6 +151,7 @@ class Service:
         engine = self._make_engine(self._settings)
         await engine.start()
         filler = asyncio.create_task(servers.phrases.keep_filling())
+        acl = asyncio.create_task(keep_acl(self._settings, engine))
         acceptor = asyncio.create_task(self._accept(engine, servers))
         try:
             self._register(engine)
@@ -127,20 +159,47 @@ class Service:
             _log.info("ready: SIP on %s port %d", host, port)
             self._ready((host, port))
             await self._until_stop(asyncio.shield(acceptor))
+            await self._drain(engine)
         finally:
             _log.info("stopping, %d calls up", len(self._calls))
             filler.cancel()
+            acl.cancel()
             figures = _summary(engine.stats())  # a stopped engine has none
             await engine.stop()
             await self._finish_calls()
             acceptor.cancel()
-            await asyncio.gather(filler, acceptor, return_exceptions=True)
+            await asyncio.gather(filler, acl, acceptor, return_exceptions=True)
             _log.info("stopped: %s", figures)
+
+    async def _drain(self, engine: EngineLike) -> None:
+        """New calls are refused while those that are up may end by themselves."""
+        limit = self._settings.service.drain_s
+        if limit <= 0 or not self._calls:
+            return
+        engine.drain(retry_after_s=_RETRY_AFTER_S)
+        _log.info("draining: %d calls up, for %g s at most", len(self._calls), limit)
+        # systemd kills what takes longer than TimeoutStopSec unless told so (sd_notify(3)).
+        notify(f"EXTEND_TIMEOUT_USEC={int((limit + 10) * 1e6)}")
+        self._draining = True
+        try:
+            async with asyncio.timeout(limit):
+                await self._until(self._at_once, self._all_ended())
+        except TimeoutError:
+            _log.warning("%d calls did not end in time", len(self._calls))
+        finally:
+            self._draining = False
+
+    async def _all_ended(self) -> None:
+        while self._calls:
+            await asyncio.wait(self._calls)
 
     async def _until_stop(self, work: Any) -> None:
         """Await ``work`` or the stop, whichever comes first."""
+        await self._until(self._stopping, work)
+
+    async def _until(self, event: asyncio.Event, work: Any) -> None:
         job = asyncio.ensure_future(work)
-        stop = asyncio.create_task(self._stopping.wait())
+        stop = asyncio.create_task(event.wait())
         try:
             await asyncio.wait((job, stop), return_when=asyncio.FIRST_COMPLETED)
             if job.done():

@@ -4,13 +4,30 @@
 ``load(path)`` gives a frozen :class:`Settings`; :class:`SettingsError` lists every problem at once.
 """
 
-from .model import Agent, Llm, Log, Media, Recording, Server, Settings, Sip, Stt, Trunk, Tts, Vad
+from .model import (
+    Agent,
+    Guard,
+    GuardUser,
+    Llm,
+    Log,
+    Media,
+    Recording,
+    Server,
+    Settings,
+    Sip,
+    Stt,
+    Trunk,
+    Tts,
+    Vad,
+)
 from .problems import Problem, SettingsError
 from .reader import load, loads
 from .secret import Secret
 
 __all__ = [
     "Agent",
+    "Guard",
+    "GuardUser",
     "Llm",
     "Log",
     "Media",

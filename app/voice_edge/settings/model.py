@@ -57,6 +57,32 @@ class SipTimers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardUser:
+    """One who may call with a password."""
+
+    name: str = setting(kind="text", private=True)
+    password_file: Secret = setting(kind="secret_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """Who may call, and how much."""
+
+    acl: tuple[str, ...] | None = setting(None, kind="network")
+    unlisted: str = setting("silent", choices=("silent", "refuse", "challenge"))
+    scanners: tuple[str, ...] | None = setting(None, kind="text")
+    realm: str = setting("voice-edge", kind="text")
+    nonce_s: int = setting(60, low=5, high=3_600)
+    invites_per_s: float = setting(10.0, low=0, high=10_000)
+    invite_burst: int = setting(40, low=1, high=10_000)
+    calls_per_source: int = setting(0, low=0, high=4_000)
+    pending_per_source: int = setting(20, low=0, high=4_000)
+    limit_listed: bool = setting(False)
+    sources_max: int = setting(4_096, low=16, high=1_000_000)
+    user: tuple[GuardUser, ...] = setting(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sip:
     bind: str = setting("0.0.0.0", kind="bind")
     port: int = setting(5060, low=0, high=65_535)
@@ -70,6 +96,7 @@ class Sip:
     replaces: str = setting("allow", choices=("allow", "refuse"))
     redirects: int = setting(3, low=0, high=20)
     timers: SipTimers
+    guard: Guard
     trunk: tuple[Trunk, ...] = setting(())
 
 
@@ -158,6 +185,11 @@ class Stt(Server):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    drain_s: float = setting(30.0, low=0, high=7_200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     level: str = setting("info", choices=("debug", "info", "warning", "error"))
 
@@ -174,4 +206,5 @@ class Settings:
     llm: Llm
     tts: Tts
     stt: Stt
+    service: Service
     log: Log

@@ -11,6 +11,7 @@ from .model import Settings
 def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
     """Yield (key, what, remedy) for settings that contradict each other."""
     yield from _ports(s)
+    yield from _guard(s)
     if not s.sip.codecs:
         yield "sip.codecs", "is empty", 'Name at least one codec, such as ["PCMA", "PCMU"]'
     if len(set(s.sip.codecs)) != len(s.sip.codecs):
@@ -61,6 +62,21 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
                 f"{server.first_byte_s:g} lies above {name}.total_s ({server.total_s:g})",
                 "The whole request must be allowed at least as long as its first byte",
             )
+
+
+def _guard(s: Settings) -> Iterator[tuple[str, str, str]]:
+    guard = s.sip.guard
+    listed = guard.acl is not None or bool(s.sip.trunk)
+    if guard.unlisted == "challenge" and not (listed and guard.user):
+        yield (
+            "sip.guard.unlisted",
+            '"challenge" needs both sip.guard.acl or trunks (who need no password) and'
+            " [[sip.guard.user]] (who have one)",
+            "Name both; users without an acl are challenged all the same",
+        )
+    names = [user.name for user in guard.user]
+    if len(set(names)) != len(names):
+        yield "sip.guard.user", "has a name twice", "Name each user once"
 
 
 def _ports(s: Settings) -> Iterator[tuple[str, str, str]]:

@@ -39,6 +39,8 @@ rate = {names.rate}
 [stt]
 url = "{url}"
 model = "{names.stt}"
+[service]
+drain_s = {drain_s}
 [log]
 level = "debug"
 """
@@ -77,6 +79,7 @@ class LocalAgent:
         *,
         max_calls: int = 20,
         names: Names = ANY,
+        drain_s: float = 0,
         command: Callable[[list[str]], list[str]] = installed,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -93,6 +96,7 @@ class LocalAgent:
                 recordings=self.recordings,
                 url=url,
                 names=names,
+                drain_s=drain_s,
             ),
             encoding="utf-8",
         )
