@@ -21,6 +21,9 @@
 #define PJSIP_MAX_PKT_LEN 16384
 #define PJSIP_MAX_NET_EVENTS 32
 
+/* TLS without a certificate of ours has outgoing connections only; the shim starts to listen by itself when there is one. */
+#define PJSIP_TLS_TRANSPORT_DONT_CREATE_LISTENER 1
+
 #define PJMEDIA_HAS_VIDEO 0
 #define PJMEDIA_HAS_SRTP 1
 #define PJMEDIA_RESAMPLE_IMP PJMEDIA_RESAMPLE_NONE

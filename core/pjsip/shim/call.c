@@ -2,6 +2,8 @@
  *
  * Calls: the table, PJSIP's invite-session callbacks, and how a call ends.
  */
+#include <string.h>
+
 #include "internal.h"
 
 vc_call *vc_find(vc_endpoint *ep, uint64_t id)
@@ -19,33 +21,48 @@ vc_call *vc_call_of(pjsip_inv_session *inv)
     return vc_ep && vc_module.id >= 0 ? inv->mod_data[vc_module.id] : NULL;
 }
 
-vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing)
+static void call_insert(vc_call *call)
+{
+    vc_call **bucket = &vc_ep->calls[call->id % VC_BUCKETS];
+    call->next = *bucket;
+    *bucket = call;
+}
+
+vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing, vc_dialling *dial)
 {
     vc_call *call = PJ_POOL_ZALLOC_T(inv->dlg->pool, vc_call);
-    vc_call **bucket;
     if (call == NULL) {
         return NULL;
     }
-    call->id = vc_next_id();
+    call->id = dial ? vc_dial_id(dial) : vc_next_id();
+    call->dial = dial;
     call->inv = inv;
     call->outgoing = outgoing;
-    bucket = &vc_ep->calls[call->id % VC_BUCKETS];
-    call->next = *bucket;
-    *bucket = call;
+    call_insert(call);
     inv->mod_data[vc_module.id] = call;
     vc_ep->call_count++;
-    vc_ep->live_count++;
+    if (dial == NULL) {
+        vc_ep->live_count++; /* a dialled one counts from its first attempt on */
+    }
     return call;
 }
 
-static void call_forget(vc_call *call)
+static pj_bool_t call_unlink(vc_call *call)
 {
     vc_call **at = &vc_ep->calls[call->id % VC_BUCKETS];
     while (*at && *at != call) {
         at = &(*at)->next;
     }
-    if (*at) {
-        *at = call->next;
+    if (*at == NULL) {
+        return PJ_FALSE;
+    }
+    *at = call->next;
+    return PJ_TRUE;
+}
+
+static void call_forget(vc_call *call)
+{
+    if (call_unlink(call)) {
         vc_ep->call_count--;
         if (call->doomed) {
             vc_ep->doomed_count--;
@@ -60,6 +77,26 @@ static void call_forget(vc_call *call)
     }
 }
 
+/* An attempt that came to nothing: its number lives on in the next one. */
+void vc_call_drop(vc_call *call)
+{
+    call->told = PJ_TRUE;
+    call->dial = NULL;
+    call_forget(call);
+}
+
+/* As vc_call_drop, but the server may still ring: the attempt ends by itself, as a call that was hung up. */
+void vc_call_abandon(vc_call *call)
+{
+    if (call_unlink(call)) {
+        call->id = vc_next_id();
+        call_insert(call);
+    }
+    call->told = PJ_TRUE;
+    call->dial = NULL;
+    vc_call_end(call, PJSIP_SC_REQUEST_TERMINATED, -1);
+}
+
 void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote)
 {
     vc_event event = {.kind = VC_EV_ENDED, .id = call->id, .status = status, .flag = by_remote ? 1 : 0};
@@ -72,6 +109,11 @@ void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_boo
         reason = pjsip_get_status_text((int)status);
     }
     event.text[0] = vc_text(reason);
+    if (call->dial && !by_remote) {
+        const pj_sockaddr *peer = vc_dial_peer(call);
+        const char *why = peer ? vc_tls_why(peer) : NULL;
+        event.text[1] = (vc_str){why, why ? strlen(why) : 0};
+    }
     vc_emit(&event);
 }
 
@@ -134,8 +176,13 @@ static void on_disconnected(vc_call *call, const pjsip_event *e)
     pj_bool_t by_remote = call->outgoing && !call->media_up
                               ? received
                               : status != PJSIP_SC_REQUEST_TIMEOUT && status != PJSIP_SC_TSX_TRANSPORT_ERROR;
+    if (vc_dial_again(call, status, received ? e->body.tsx_state.src.rdata : NULL)) {
+        vc_call_drop(call);
+        return;
+    }
     vc_call_told(call, status, &inv->cause_text, by_remote);
     vc_transfer_call_over(call);
+    vc_dial_done(call);
     call_forget(call);
 }
 
@@ -147,6 +194,9 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
         return;
     }
     event.id = call->id;
+    if (inv->state >= PJSIP_INV_STATE_EARLY && inv->state <= PJSIP_INV_STATE_CONFIRMED) {
+        vc_dial_done(call);
+    }
     switch (inv->state) {
     case PJSIP_INV_STATE_EARLY:
         if (call->outgoing && !call->told && inv->invite_tsx && e->type == PJSIP_EVENT_TSX_STATE) {

@@ -119,6 +119,16 @@ static pj_status_t wake_init(vc_endpoint *ep, int fd)
     return PJ_SUCCESS;
 }
 
+static void on_transport(pjsip_transport *transport, pjsip_transport_state state, const pjsip_transport_state_info *info)
+{
+    if (vc_ep && !vc_ep->closing && state == PJSIP_TP_STATE_DISCONNECTED) {
+        if (transport->flag & PJSIP_TRANSPORT_SECURE) {
+            vc_tls_state(transport, info);
+        }
+        vc_regs_lost(vc_ep, transport);
+    }
+}
+
 static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
 {
     pjsip_ua_init_param ua = {&vc_on_forked};
@@ -146,6 +156,11 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
     if (status == PJ_SUCCESS) status = pjsip_timer_init_module(ep->sip);
     if (status == PJ_SUCCESS) status = vc_transfer_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_requests_init(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_auth_init(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_resolve_init(ep);
+    if (status == PJ_SUCCESS) {
+        status = pjsip_tpmgr_set_state_cb(pjsip_endpt_get_tpmgr(ep->sip), &on_transport);
+    }
     if (status == PJ_SUCCESS) status = vc_guard_init(ep->sip);
     if (status == PJ_SUCCESS) {
         status = pjsip_tpmgr_set_drop_data_cb(pjsip_endpt_get_tpmgr(ep->sip), &vc_on_dropped);
@@ -196,7 +211,10 @@ void vc_destroy(vc_endpoint *ep)
 {
     ep->closing = PJ_TRUE;
     if (ep->sip) {
+        vc_probes_destroy(ep);
         vc_regs_destroy(ep);
+        vc_dials_destroy(ep);
+        vc_resolve_destroy(ep);
         if (ep->wake_key) {
             pj_ioqueue_unregister(ep->wake_key);
         }
@@ -209,134 +227,6 @@ void vc_destroy(vc_endpoint *ep)
     vc_ep = NULL;
     pj_shutdown();
     free(ep);
-}
-
-static vc_listener *listener_add(vc_endpoint *ep, pj_bool_t tcp, const vc_addr *shown)
-{
-    vc_listener *listener = &ep->listeners[ep->listener_count++];
-    pj_bzero(listener, sizeof(*listener));
-    listener->tcp = tcp;
-    if (shown->family) {
-        vc_addr_to(shown, &listener->shown);
-    }
-    return listener;
-}
-
-/* Address to publish, as PJSIP wants it. With port 0 the bound one is meant. */
-static pjsip_host_port *published(const vc_addr *shown, char *buf, int size, pjsip_host_port *out)
-{
-    pj_sockaddr address;
-    if (!shown->family || vc_addr_to(shown, &address) != PJ_SUCCESS) {
-        return NULL;
-    }
-    out->host = pj_str((char *)pj_sockaddr_print(&address, buf, size, 0));
-    out->port = shown->port;
-    return out;
-}
-
-int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound)
-{
-    char text[PJ_INET6_ADDRSTRLEN + 10];
-    pjsip_host_port name;
-    pjsip_udp_transport_cfg config;
-    pjsip_transport *transport;
-    vc_listener *listener;
-    pj_status_t status;
-    if (ep->listener_count == VC_LISTENERS) {
-        return VC_ELIMIT;
-    }
-    pjsip_udp_transport_cfg_default(&config, bind->family == 6 ? pj_AF_INET6() : pj_AF_INET());
-    vc_addr_to(bind, &config.bind_addr);
-    if (published(shown, text, sizeof(text), &name)) {
-        config.addr_name = name;
-    }
-    status = pjsip_udp_transport_start2(ep->sip, &config, &transport);
-    if (status != PJ_SUCCESS) {
-        return status;
-    }
-    if (transport->local_name.port == 0) {
-        transport->local_name.port = pj_sockaddr_get_port(&transport->local_addr);
-    }
-    listener = listener_add(ep, PJ_FALSE, shown);
-    listener->bound = transport->local_addr;
-    listener->af = transport->local_addr.addr.sa_family;
-    vc_addr_from(&listener->bound, bound);
-    return 0;
-}
-
-int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound)
-{
-    char text[PJ_INET6_ADDRSTRLEN + 10];
-    pjsip_host_port name;
-    pjsip_tcp_transport_cfg config;
-    pjsip_tpfactory *factory;
-    vc_listener *listener;
-    pj_status_t status;
-    if (ep->listener_count == VC_LISTENERS) {
-        return VC_ELIMIT;
-    }
-    pjsip_tcp_transport_cfg_default(&config, bind->family == 6 ? pj_AF_INET6() : pj_AF_INET());
-    vc_addr_to(bind, &config.bind_addr);
-    config.reuse_addr = PJ_TRUE;
-    /* A connection that never sends a request is closed. */
-    config.initial_timeout = 30;
-    if (published(shown, text, sizeof(text), &name)) {
-        config.addr_name = name;
-    }
-    status = pjsip_tcp_transport_start3(ep->sip, &config, &factory);
-    if (status != PJ_SUCCESS) {
-        return status;
-    }
-    listener = listener_add(ep, PJ_TRUE, shown);
-    listener->bound = factory->local_addr;
-    listener->af = factory->local_addr.addr.sa_family;
-    vc_addr_from(&listener->bound, bound);
-    return 0;
-}
-
-/* The listener that a message came in by, or else one of that kind. */
-static const vc_listener *listener_for(pj_bool_t tcp, int af, const pjsip_transport *transport)
-{
-    const vc_listener *best = NULL;
-    for (unsigned i = 0; i < vc_ep->listener_count; i++) {
-        const vc_listener *candidate = &vc_ep->listeners[i];
-        if (candidate->tcp == tcp && candidate->af == af &&
-            (transport == NULL ||
-             pj_sockaddr_get_port(&candidate->bound) == pj_sockaddr_get_port(&transport->local_addr))) {
-            return candidate;
-        }
-        if (best == NULL || (best->tcp != tcp && candidate->tcp == tcp)) {
-            best = candidate;
-        }
-    }
-    return best;
-}
-
-/* Builds our Contact: the public address, else the bound one, else the local address that routes to the peer. */
-int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pjsip_transport *transport,
-               const pj_str_t *user, pj_str_t *out)
-{
-    char host[PJ_INET6_ADDRSTRLEN + 10];
-    const vc_listener *listener = listener_for(tcp, af, transport);
-    pj_sockaddr address;
-    if (listener == NULL) {
-        return VC_ESTATE;
-    }
-    address = listener->shown.addr.sa_family ? listener->shown : listener->bound;
-    if (!pj_sockaddr_has_addr(&address) &&
-        pj_getipinterface(listener->af, peer_host, &address, PJ_TRUE, NULL) != PJ_SUCCESS &&
-        pj_gethostip(listener->af, &address) != PJ_SUCCESS) {
-        return VC_ESTATE;
-    }
-    pj_sockaddr_print(&address, host, sizeof(host), 2);
-    out->ptr = pj_pool_alloc(pool, VC_URI_MAX);
-    out->slen = pj_ansi_snprintf(
-        out->ptr, VC_URI_MAX, "<sip:%.*s%s%s:%d%s>", user ? (int)user->slen : 0, user ? user->ptr : "",
-        user && user->slen ? "@" : "", host,
-        listener->shown.addr.sa_family && pj_sockaddr_get_port(&listener->shown) ? pj_sockaddr_get_port(&listener->shown)
-                                                                             : pj_sockaddr_get_port(&listener->bound),
-        tcp ? ";transport=tcp" : "");
-    return out->slen > 0 && out->slen < VC_URI_MAX ? 0 : VC_EURI;
 }
 
 int vc_poll(vc_endpoint *ep, uint32_t timeout_ms, uint32_t *woken)

@@ -78,13 +78,13 @@ static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
 
 static pjsip_inv_session *session_create(pjsip_rx_data *rdata, unsigned options, const vc_policy *policy)
 {
-    pj_bool_t tcp = (rdata->tp_info.transport->flag & PJSIP_TRANSPORT_DATAGRAM) == 0;
-    pj_str_t contact, peer = pj_str(rdata->pkt_info.src_name);
+    const vc_listener *listener = vc_listener_of(rdata->tp_info.transport);
+    pj_bool_t sips = PJSIP_URI_SCHEME_IS_SIPS(rdata->msg_info.msg->line.req.uri);
+    pj_str_t contact;
     pjsip_inv_session *inv = NULL;
     pjsip_dialog *dialog;
     pj_status_t status;
-    if (vc_contact(rdata->tp_info.pool, tcp, &peer, rdata->pkt_info.src_addr.addr.sa_family, rdata->tp_info.transport,
-                   NULL, &contact) != 0) {
+    if (vc_contact(rdata->tp_info.pool, listener, &rdata->pkt_info.src_addr, sips, NULL, &contact) != 0) {
         vc_refuse(rdata, PJSIP_SC_INTERNAL_SERVER_ERROR, "no local address towards the caller", NULL);
         return NULL;
     }
@@ -197,7 +197,7 @@ void vc_incoming(pjsip_rx_data *rdata)
     pjsip_dlg_inc_lock(dialog);
     /* Before the 100 went out PJSIP's callbacks find no call, and tell nothing. */
     if (send_trying(inv, rdata)) {
-        call = vc_call_new(inv, PJ_FALSE);
+        call = vc_call_new(inv, PJ_FALSE, NULL);
         if (call) {
             call->policy = *policy;
             if (replaced) {

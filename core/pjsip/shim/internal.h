@@ -17,8 +17,12 @@
 #include "vc.h"
 
 #define VC_BUCKETS 512
-#define VC_LISTENERS 8
+#define VC_LISTENERS 64
 #define VC_URI_MAX 1024
+#define VC_PATH_MAX 1024
+#define VC_TLS_WHY 256
+
+typedef struct vc_dialling vc_dialling;
 
 #define VC_POLICIES 16
 
@@ -48,6 +52,7 @@ typedef struct vc_call {
     pj_bool_t proved;    /* and the caller has it */
     unsigned redirects;  /* followed so far */
     vc_offering offering;
+    vc_dialling *dial;  /* while another server may be tried; see dial.c */
 } vc_call;
 
 /* A REFER under way, ours or the peer's. It outlives its call, in the pool of the dialog. */
@@ -61,22 +66,30 @@ typedef struct vc_transfer {
     pj_timer_entry limit;
 } vc_transfer;
 
-typedef struct vc_reg {
-    struct vc_reg *next;
-    uint64_t id;
-    pjsip_regc *regc;
-    pj_timer_entry retry;
-    unsigned failures;
-    pj_bool_t leaving; /* being unregistered */
-    pj_bool_t dead;    /* to be freed after this round */
-} vc_reg;
+typedef struct vc_reg vc_reg;
+typedef struct vc_probe vc_probe;
 
 typedef struct vc_listener {
-    pj_bool_t tcp;
+    unsigned kind;  /* VC_UDP, VC_TCP, VC_TLS */
+    unsigned group; /* of one engine */
     int af;
     pj_sockaddr bound;
     pj_sockaddr shown; /* address told to peers; family 0: the one that routes to the peer */
+    pjsip_transport *udp;
+    pjsip_tpfactory *factory;
 } vc_listener;
+
+/* The servers behind the name in a URI. Lives inside of what sends to them. */
+typedef void (*vc_hop_fn)(void *owner, pj_status_t status);
+typedef struct vc_hop {
+    const pjsip_sip_uri *uri;
+    pjsip_host_info target;
+    pjsip_server_addresses list; /* in the order to be tried */
+    unsigned at;
+    uint64_t query; /* > 0: being looked up */
+    void *owner;
+    vc_hop_fn done; /* may be called from within vc_hop_resolve */
+} vc_hop;
 
 struct vc_endpoint {
     pj_caching_pool caching;
@@ -97,6 +110,12 @@ struct vc_endpoint {
     vc_transfer *transfers;
     vc_policy policies[VC_POLICIES];
     unsigned policy_count;
+    vc_probe *probes;
+    vc_dialling *dials;
+    struct vc_query *queries;
+    pj_sockaddr tls_peer; /* of the last TLS failure */
+    pj_time_val tls_at;
+    char tls_why[VC_TLS_WHY];
     vc_listener listeners[VC_LISTENERS];
     unsigned listener_count;
     pj_ioqueue_key_t *wake_key;
@@ -119,9 +138,50 @@ pj_str_t vc_pj(vc_str s);
 pj_str_t vc_name_addr(pj_pool_t *pool, vc_str uri);
 void vc_addr_from(const pj_sockaddr *in, vc_addr *out);
 pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out);
-int vc_contact(pj_pool_t *pool, pj_bool_t tcp, const pj_str_t *peer_host, int af, const pjsip_transport *transport,
-               const pj_str_t *user, pj_str_t *out);
 uint64_t vc_next_id(void);
+
+/* listen.c */
+unsigned vc_kind_of(pjsip_transport_type_e type);
+vc_listener *vc_listener_for(unsigned kind, int af, unsigned group);
+vc_listener *vc_listener_of(const pjsip_transport *transport);
+void vc_listener_select(const vc_listener *listener, pjsip_tpselector *out);
+pj_status_t vc_local_address(const vc_listener *listener, const pj_sockaddr *peer, pj_sockaddr *out);
+int vc_contact(pj_pool_t *pool, const vc_listener *listener, const pj_sockaddr *peer, pj_bool_t sips, const pj_str_t *user,
+               pj_str_t *out);
+
+/* tls.c */
+pj_status_t vc_tls_start(vc_endpoint *ep, const vc_listen *want, const vc_tls *tls, const pjsip_host_port *name,
+                         vc_listener *out);
+void vc_tls_state(pjsip_transport *transport, const pjsip_transport_state_info *info);
+const char *vc_tls_why(const pj_sockaddr *peer);
+
+/* resolve.c */
+pj_status_t vc_resolve_init(vc_endpoint *ep);
+void vc_resolve_destroy(vc_endpoint *ep);
+int vc_hop_init(vc_hop *hop, pj_pool_t *pool, vc_str text, void *owner, vc_hop_fn done);
+void vc_hop_resolve(vc_hop *hop);
+void vc_hop_cancel(vc_hop *hop);
+const pjsip_server_address_record *vc_hop_now(const vc_hop *hop);
+pj_bool_t vc_hop_has_next(const vc_hop *hop);
+void vc_hop_blame(const vc_hop *hop, unsigned seconds);
+vc_listener *vc_hop_listener(const vc_hop *hop, unsigned group);
+void vc_hop_aim(const vc_hop *hop, const vc_listener *listener, pjsip_tx_data *tdata);
+pj_bool_t vc_hop_at_fault(unsigned status);
+unsigned vc_retry_after(const pjsip_rx_data *rdata);
+
+/* dial.c */
+uint64_t vc_dial_id(const vc_dialling *d);
+pj_bool_t vc_dial_cancel(vc_endpoint *ep, uint64_t id);
+void vc_dial_done(vc_call *call);
+void vc_dial_redirected(vc_call *call);
+pj_bool_t vc_dial_again(vc_call *call, unsigned status, const pjsip_rx_data *rdata);
+const pj_sockaddr *vc_dial_peer(const vc_call *call);
+void vc_dials_hangup(vc_endpoint *ep);
+void vc_dials_destroy(vc_endpoint *ep);
+
+/* auth.c */
+pj_status_t vc_auth_init(pjsip_endpoint *sip);
+void vc_credentials_to(const vc_credentials *in, pjsip_cred_info *out);
 
 /* requests.c */
 pj_status_t vc_requests_init(pjsip_endpoint *sip);
@@ -136,7 +196,9 @@ pj_status_t vc_local_sdp(vc_call *call);
 pj_status_t vc_calls_init(pjsip_endpoint *sip);
 pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata);
 vc_call *vc_find(vc_endpoint *ep, uint64_t id);
-vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing);
+vc_call *vc_call_new(pjsip_inv_session *inv, pj_bool_t outgoing, vc_dialling *dial);
+void vc_call_drop(vc_call *call);
+void vc_call_abandon(vc_call *call);
 void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_bool_t by_remote);
 void vc_call_doom(vc_call *call, unsigned status);
 void vc_call_end(vc_call *call, unsigned status, int64_t retry_after);
@@ -197,9 +259,14 @@ pj_bool_t vc_replaced(pjsip_rx_data *rdata, const vc_policy *policy, vc_call **o
 /* call.c */
 vc_call *vc_call_of(pjsip_inv_session *inv);
 
-/* reg.c */
+/* regs.c */
 void vc_regs_reap(vc_endpoint *ep);
 void vc_regs_destroy(vc_endpoint *ep);
-void vc_credentials_to(const vc_credentials *in, pjsip_cred_info *out);
+void vc_regs_lost(vc_endpoint *ep, const pjsip_transport *transport);
+void vc_regs_leave(vc_endpoint *ep);
+unsigned vc_regs_count(const vc_endpoint *ep);
+
+/* probe.c */
+void vc_probes_destroy(vc_endpoint *ep);
 
 #endif

@@ -72,6 +72,7 @@ pjsip_redirect_op vc_on_redirected(pjsip_inv_session *inv, const pjsip_uri *targ
         return PJSIP_REDIRECT_STOP;
     }
     call->redirects++;
+    vc_dial_redirected(call);
     /* Early media was agreed on with somebody else: the next answer is one to the offer again. */
     if (inv->neg && call->sdp && pjmedia_sdp_neg_get_state(inv->neg) == PJMEDIA_SDP_NEG_STATE_DONE) {
         pjmedia_sdp_neg_modify_local_offer2(inv->pool_prov, inv->neg, inv->sdp_neg_flags,

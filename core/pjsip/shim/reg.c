@@ -1,64 +1,139 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later
  *
- * Registrations: PJSIP refreshes a binding that stands; after a failure we try again, ever more slowly.
+ * Registrations. PJSIP writes the REGISTER, answers challenges and reads the lifetime; when to send and where to is decided here:
+ * the name is looked up for each round, one server after the other is tried, and after a round without success we wait ever
+ * longer.
  */
-#include <stdlib.h>
+#include <string.h>
 
-#include "internal.h"
+#include "reg.h"
 
-#define RETRY_FIRST_S 5
-#define RETRY_MAX_S 300
+#define BLAME_S 30
+/* A wrong password does not mend itself, and registrars shut out who tries too often. */
+#define REFUSED_FACTOR 12
+#define DOUBLINGS 6
 
-void vc_credentials_to(const vc_credentials *in, pjsip_cred_info *out)
+/* Half to the whole of it, so that those who failed together do not come back together. */
+unsigned vc_reg_jitter(unsigned ms)
 {
-    pj_bzero(out, sizeof(*out));
-    out->realm = in->realm.len ? vc_pj(in->realm) : pj_str("*");
-    out->scheme = pj_str("digest");
-    out->username = vc_pj(in->username);
-    out->data_type = PJSIP_CRED_DATA_PLAIN_PASSWD;
-    out->data = vc_pj(in->password);
+    return ms - (ms / 2 ? (unsigned)pj_rand() % (ms / 2) : 0);
 }
 
-static void tell(const vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned expires)
+void vc_reg_schedule(pj_timer_entry *entry, unsigned ms)
 {
-    vc_event event = {.kind = VC_EV_REGISTRATION, .id = reg->id, .status = status, .expires = expires};
+    pj_time_val delay = {(long)(ms / 1000), (long)(ms % 1000)};
+    pjsip_endpt_cancel_timer(vc_ep->sip, entry);
+    pjsip_endpt_schedule_timer(vc_ep->sip, entry, &delay);
+}
+
+void vc_reg_tell(const vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned expires, unsigned next_ms,
+                 const char *why)
+{
+    vc_event event = {.kind = VC_EV_REGISTRATION, .id = reg->id, .status = status, .expires = expires, .flag = next_ms};
+    const pjsip_server_address_record *now = vc_hop_now(&reg->hop);
     if (reason == NULL || reason->slen == 0) {
         reason = pjsip_get_status_text((int)status);
     }
     event.text[0] = vc_text(reason);
+    if (now) {
+        vc_addr_from(&now->addr, &event.source);
+        why = why || status < 300 ? why : vc_tls_why(&now->addr);
+    }
+    event.text[1] = (vc_str){why, why ? strlen(why) : 0};
     vc_emit(&event);
 }
 
-static void retry_later(vc_reg *reg)
+/* The round is over without success. */
+static void failed(vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned after_s, const char *why)
 {
-    unsigned shift = PJ_MIN(reg->failures, 6);
-    pj_time_val delay = {(long)PJ_MIN(RETRY_FIRST_S << shift, RETRY_MAX_S), 0};
+    unsigned wait = reg->want.retry_first_ms, most = reg->want.retry_max_ms;
+    pj_bool_t refused = status == PJSIP_SC_UNAUTHORIZED || status == PJSIP_SC_FORBIDDEN ||
+                        status == PJSIP_SC_PROXY_AUTHENTICATION_REQUIRED;
+    if (refused) {
+        wait *= REFUSED_FACTOR;
+        most *= REFUSED_FACTOR;
+    }
+    wait = PJ_MIN(wait << PJ_MIN(reg->failures, DOUBLINGS), most);
     reg->failures++;
-    pjsip_endpt_schedule_timer(vc_ep->sip, &reg->retry, &delay);
+    reg->bound = PJ_FALSE;
+    /* Not before the server says (RFC 3261 20.33), and not all of its clients in the same second. */
+    wait = after_s ? after_s * 1000 + (unsigned)pj_rand() % 1000 : vc_reg_jitter(wait);
+    vc_reg_tell(reg, status, reason, 0, wait, why);
+    vc_reg_schedule(&reg->timer, wait);
 }
 
-static pj_status_t send_register(vc_reg *reg)
+void vc_reg_drop(vc_reg *reg)
 {
-    pjsip_tx_data *tdata;
-    pj_status_t status = pjsip_regc_register(reg->regc, PJ_TRUE, &tdata);
-    return status == PJ_SUCCESS ? pjsip_regc_send(reg->regc, tdata) : status;
+    if (reg->regc) {
+        /* With a request under way PJSIP frees it later. */
+        pjsip_regc_destroy2(reg->regc, PJ_TRUE);
+        reg->regc = NULL;
+    }
+    reg->sending = PJ_FALSE;
+    pjsip_endpt_cancel_timer(vc_ep->sip, &reg->silent);
 }
 
-static pj_status_t send_unregister(vc_reg *reg)
+/* This server failed: the next one at once, else a pause. */
+static void server_failed(vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned after_s)
 {
-    pjsip_tx_data *tdata;
-    pj_status_t status = pjsip_regc_unregister(reg->regc, &tdata);
-    return status == PJ_SUCCESS ? pjsip_regc_send(reg->regc, tdata) : status;
+    static const pj_time_val now = {0, 0};
+    vc_hop_blame(&reg->hop, after_s ? after_s : BLAME_S);
+    if (vc_hop_has_next(&reg->hop)) {
+        vc_log(2, "a registrar fails; trying the next server of its name");
+        reg->hop.at++;
+        pjsip_endpt_cancel_timer(vc_ep->sip, &reg->timer);
+        reg->timer.id = 1; /* go on with this list */
+        pjsip_endpt_schedule_timer(vc_ep->sip, &reg->timer, &now);
+        return;
+    }
+    failed(reg, status, reason, after_s, NULL);
 }
 
-static void on_retry(pj_timer_heap_t *heap, pj_timer_entry *entry)
+static void on_silent(pj_timer_heap_t *heap, pj_timer_entry *entry)
 {
     vc_reg *reg = entry->user_data;
     PJ_UNUSED_ARG(heap);
-    if (!reg->leaving && !reg->dead && send_register(reg) != PJ_SUCCESS) {
-        tell(reg, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0);
-        retry_later(reg);
+    if (reg->sending && !reg->leaving && !reg->dead) {
+        vc_reg_drop(reg);
+        server_failed(reg, PJSIP_SC_REQUEST_TIMEOUT, NULL, 0);
     }
+}
+
+static void on_alive(pj_timer_heap_t *heap, pj_timer_entry *entry)
+{
+    static const char data[] = "\r\n\r\n";
+    vc_reg *reg = entry->user_data;
+    const pjsip_server_address_record *now = vc_hop_now(&reg->hop);
+    const vc_listener *listener = vc_hop_listener(&reg->hop, reg->want.group);
+    PJ_UNUSED_ARG(heap);
+    if (now && listener && listener->udp && reg->bound && !reg->leaving) {
+        pjsip_tpselector selector;
+        vc_listener_select(listener, &selector);
+        pjsip_tpmgr_send_raw(pjsip_endpt_get_tpmgr(vc_ep->sip), now->type, &selector, NULL, data, sizeof(data) - 1,
+                             &now->addr, now->addr_len, NULL, NULL);
+        vc_reg_schedule(entry, reg->want.keepalive_ms);
+    }
+}
+
+/* Before the binding runs out: a tenth earlier, at least 5 s, and spread. */
+static void refresh_later(vc_reg *reg, unsigned expires)
+{
+    unsigned ms = PJ_MIN(expires, 86400) * 1000, margin = PJ_MAX(ms / 10, 5000);
+    ms = ms > 2 * margin ? ms - margin : ms / 2;
+    vc_reg_schedule(&reg->timer, PJ_MAX(ms - (unsigned)pj_rand() % (ms / 10 + 1), 500));
+}
+
+static void registered(vc_reg *reg, const struct pjsip_regc_cbparam *param)
+{
+    const pjsip_server_address_record *now = vc_hop_now(&reg->hop);
+    reg->failures = 0;
+    reg->bound = PJ_TRUE;
+    reg->transport = param->rdata ? param->rdata->tp_info.transport : NULL;
+    refresh_later(reg, param->expiration);
+    if (reg->want.keepalive_ms && now && vc_kind_of(now->type) == VC_UDP) {
+        vc_reg_schedule(&reg->alive, reg->want.keepalive_ms);
+    }
+    vc_reg_tell(reg, (unsigned)param->code, &param->reason, param->expiration, 0, NULL);
 }
 
 static void on_result(struct pjsip_regc_cbparam *param)
@@ -69,146 +144,164 @@ static void on_result(struct pjsip_regc_cbparam *param)
     if (vc_ep == NULL || reg->dead) {
         return;
     }
+    reg->sending = PJ_FALSE;
+    pjsip_endpt_cancel_timer(vc_ep->sip, &reg->silent);
     if (reg->leaving) {
         /* A REGISTER was under way when we were asked to leave: its turn is over now. */
-        if (good && !param->is_unreg && send_unregister(reg) == PJ_SUCCESS) {
+        if (good && !param->is_unreg && vc_reg_unregister(reg) == 0) {
             return;
         }
-        tell(reg, status, &param->reason, 0);
+        vc_reg_tell(reg, status, &param->reason, 0, 0, NULL);
         reg->dead = PJ_TRUE;
+        return;
+    }
+    if (reg->again) {
+        reg->again = PJ_FALSE;
+        vc_reg_schedule(&reg->timer, 0);
         return;
     }
     if (good && param->expiration > 0 && param->expiration != PJSIP_REGC_EXPIRATION_NOT_SPECIFIED) {
-        reg->failures = 0;
-        tell(reg, status, &param->reason, param->expiration);
+        registered(reg, param);
+    } else if (!good && vc_hop_at_fault(status)) {
+        server_failed(reg, status, &param->reason, vc_retry_after(param->rdata));
+    } else {
+        failed(reg, good ? PJSIP_SC_TEMPORARILY_UNAVAILABLE : status, &param->reason, vc_retry_after(param->rdata), NULL);
+    }
+}
+
+static int regc_make(vc_reg *reg, const pj_str_t *contact)
+{
+    pj_str_t registrar = vc_pj(reg->want.registrar), party = vc_name_addr(reg->pool, reg->want.aor);
+    pj_status_t status = pjsip_regc_create(vc_ep->sip, reg, &on_result, &reg->regc);
+    if (status != PJ_SUCCESS) {
+        return status;
+    }
+    status = pjsip_regc_init(reg->regc, &registrar, &party, &party, 1, contact, reg->want.expires);
+    if (status == PJ_SUCCESS && reg->secret) {
+        status = pjsip_regc_set_credentials(reg->regc, 1, &reg->credentials);
+    }
+    if (status == PJ_SUCCESS && reg->want.route.len) {
+        pj_pool_t *pool = pjsip_regc_get_pool(reg->regc);
+        pjsip_route_hdr set, *route = pjsip_route_hdr_create(pool);
+        pjsip_sip_uri *uri = pjsip_uri_clone(pool, reg->hop.uri);
+        uri->lr_param = 1;
+        route->name_addr.uri = (pjsip_uri *)uri;
+        pj_list_init(&set);
+        pj_list_push_back(&set, route);
+        status = pjsip_regc_set_route_set(reg->regc, &set);
+    }
+    if (status != PJ_SUCCESS) {
+        vc_reg_drop(reg);
+        return status;
+    }
+    if (pj_strcmp(&reg->contact, contact) != 0) {
+        pj_strdup(reg->pool, &reg->contact, contact);
+    }
+    return 0;
+}
+
+static int send_to_server(vc_reg *reg, pj_bool_t leave)
+{
+    const vc_listener *listener = vc_hop_listener(&reg->hop, reg->want.group);
+    pjsip_tpselector selector;
+    pj_pool_t *scratch;
+    pjsip_tx_data *tdata;
+    pj_str_t contact;
+    int status;
+    if (listener == NULL) {
+        return VC_ESTATE;
+    }
+    scratch = pjsip_endpt_create_pool(vc_ep->sip, "contact", 2000, 2000);
+    status = vc_contact(scratch, listener, &vc_hop_now(&reg->hop)->addr, PJ_FALSE, &reg->user, &contact);
+    if (status == 0 && reg->regc && pj_strcmp(&contact, &reg->contact) != 0) {
+        vc_reg_drop(reg); /* our address has changed */
+    }
+    if (status == 0 && reg->regc == NULL) {
+        status = regc_make(reg, &contact);
+    }
+    pj_pool_release(scratch);
+    if (status != 0) {
+        return status;
+    }
+    vc_listener_select(listener, &selector);
+    pjsip_regc_set_transport(reg->regc, &selector);
+    status = leave ? pjsip_regc_unregister(reg->regc, &tdata) : pjsip_regc_register(reg->regc, PJ_FALSE, &tdata);
+    if (status != PJ_SUCCESS) {
+        return status;
+    }
+    vc_hop_aim(&reg->hop, listener, tdata);
+    reg->sending = PJ_TRUE;
+    status = pjsip_regc_send(reg->regc, tdata);
+    if (!reg->sending) {
+        return 0; /* on_result has seen to it already */
+    }
+    if (status != PJ_SUCCESS) {
+        reg->sending = PJ_FALSE;
+    } else if (!leave && vc_hop_has_next(&reg->hop)) {
+        vc_reg_schedule(&reg->silent, reg->want.failover_ms);
+    }
+    return status;
+}
+
+int vc_reg_unregister(vc_reg *reg)
+{
+    return vc_hop_now(&reg->hop) ? send_to_server(reg, PJ_TRUE) : VC_ESTATE;
+}
+
+/* To the server that is next. */
+static void attempt(vc_reg *reg)
+{
+    int status;
+    while (vc_hop_now(&reg->hop) && vc_hop_listener(&reg->hop, reg->want.group) == NULL && vc_hop_has_next(&reg->hop)) {
+        reg->hop.at++; /* of a family or a kind that we have no socket for */
+    }
+    status = send_to_server(reg, PJ_FALSE);
+    if (status == VC_ESTATE) {
+        failed(reg, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0, "no transport of ours leads there");
+    } else if (status < 0) {
+        failed(reg, PJSIP_SC_BAD_REQUEST, NULL, 0, "no REGISTER can be made of these settings");
+    } else if (status != PJ_SUCCESS && status != PJSIP_EBUSY) {
+        server_failed(reg, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0);
+    }
+}
+
+void vc_reg_resolved(void *owner, pj_status_t status)
+{
+    vc_reg *reg = owner;
+    if (reg->dead || reg->leaving) {
         return;
     }
-    tell(reg, good ? PJSIP_SC_TEMPORARILY_UNAVAILABLE : status, &param->reason, 0);
-    retry_later(reg);
-}
-
-/* The user part of an address of record, for our Contact. */
-static int parse_aor(pj_pool_t *pool, vc_str text, pj_str_t *user)
-{
-    pj_str_t copy, in = vc_pj(text);
-    pjsip_uri *uri;
-    pj_strdup_with_null(pool, &copy, &in);
-    uri = pjsip_parse_uri(pool, copy.ptr, (pj_size_t)copy.slen, 0);
-    if (uri == NULL || !PJSIP_URI_SCHEME_IS_SIP(uri)) {
-        return VC_EURI;
-    }
-    *user = ((pjsip_sip_uri *)pjsip_uri_get_uri(uri))->user;
-    return 0;
-}
-
-static int regc_init(vc_endpoint *ep, vc_reg *reg, vc_str aor, vc_str registrar, const vc_credentials *credentials,
-                     uint32_t expires)
-{
-    pj_pool_t *pool = pjsip_regc_get_pool(reg->regc);
-    pj_str_t contact, user, server, party, in = vc_pj(registrar);
-    pjsip_cred_info info;
-    pjsip_sip_uri *host;
-    pjsip_uri *uri;
-    pj_status_t status;
-    PJ_UNUSED_ARG(ep);
-    pj_strdup_with_null(pool, &server, &in);
-    uri = pjsip_parse_uri(pool, server.ptr, (pj_size_t)server.slen, 0);
-    if (uri == NULL || !PJSIP_URI_SCHEME_IS_SIP(uri) || parse_aor(pool, aor, &user) != 0) {
-        return VC_EURI;
-    }
-    host = (pjsip_sip_uri *)pjsip_uri_get_uri(uri);
-    status = vc_contact(pool, pj_stricmp2(&host->transport_param, "tcp") == 0, &host->host,
-                        pj_strchr(&host->host, ':') ? pj_AF_INET6() : pj_AF_INET(), NULL, &user, &contact);
-    if (status != 0) {
-        return status;
-    }
-    pj_strdup_with_null(pool, &server, &in);
-    party = vc_name_addr(pool, aor);
-    if (pjsip_regc_init(reg->regc, &server, &party, &party, 1, &contact, expires) != PJ_SUCCESS) {
-        return VC_EURI;
-    }
-    vc_credentials_to(credentials, &info);
-    return pjsip_regc_set_credentials(reg->regc, 1, &info);
-}
-
-int vc_register(vc_endpoint *ep, vc_str aor, vc_str registrar, const vc_credentials *credentials, uint32_t expires,
-                uint64_t *id)
-{
-    vc_reg *reg = calloc(1, sizeof(*reg));
-    int status;
-    if (reg == NULL) {
-        return PJ_ENOMEM;
-    }
-    status = pjsip_regc_create(ep->sip, reg, &on_result, &reg->regc);
     if (status != PJ_SUCCESS) {
-        free(reg);
-        return status;
+        failed(reg, PJSIP_SC_BAD_GATEWAY, NULL, 0, "the registrar's host name has no address");
+        return;
     }
-    status = regc_init(ep, reg, aor, registrar, credentials, expires);
-    if (status != 0) {
-        pjsip_regc_destroy(reg->regc);
-        free(reg);
-        return status;
-    }
-    reg->id = vc_next_id();
-    pj_timer_entry_init(&reg->retry, 0, reg, &on_retry);
-    reg->next = ep->regs;
-    ep->regs = reg;
-    *id = reg->id;
-    if (send_register(reg) != PJ_SUCCESS) {
-        tell(reg, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0);
-        retry_later(reg);
-    }
-    return 0;
+    attempt(reg);
 }
 
-int vc_unregister(vc_endpoint *ep, uint64_t id)
+void vc_reg_round(vc_reg *reg)
 {
-    vc_reg *reg = ep->regs;
-    pj_status_t status;
-    while (reg && reg->id != id) {
-        reg = reg->next;
-    }
-    if (reg == NULL || reg->dead || reg->leaving) {
-        return VC_ENOREG;
-    }
-    reg->leaving = PJ_TRUE;
-    pjsip_endpt_cancel_timer(ep->sip, &reg->retry);
-    status = send_unregister(reg);
-    if (status != PJ_SUCCESS && status != PJSIP_EBUSY && !reg->dead) {
-        tell(reg, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0);
-        reg->dead = PJ_TRUE;
-    }
-    return 0;
+    reg->timer.id = 0;
+    vc_hop_resolve(&reg->hop);
 }
 
-static void reg_free(vc_reg *reg)
+static void on_timer(pj_timer_heap_t *heap, pj_timer_entry *entry)
 {
-    pjsip_endpt_cancel_timer(vc_ep->sip, &reg->retry);
-    pjsip_regc_destroy2(reg->regc, PJ_TRUE);
-    free(reg);
-}
-
-void vc_regs_reap(vc_endpoint *ep)
-{
-    vc_reg **at = &ep->regs;
-    while (*at) {
-        vc_reg *reg = *at;
-        if (reg->dead) {
-            *at = reg->next;
-            reg_free(reg);
-        } else {
-            at = &reg->next;
-        }
+    vc_reg *reg = entry->user_data;
+    PJ_UNUSED_ARG(heap);
+    if (reg->leaving || reg->dead) {
+        return;
+    }
+    if (entry->id == 1) {
+        entry->id = 0;
+        attempt(reg);
+    } else {
+        vc_reg_round(reg);
     }
 }
 
-void vc_regs_destroy(vc_endpoint *ep)
+void vc_reg_prepare(vc_reg *reg)
 {
-    while (ep->regs) {
-        vc_reg *reg = ep->regs;
-        ep->regs = reg->next;
-        reg->dead = PJ_TRUE;
-        reg_free(reg);
-    }
+    pj_timer_entry_init(&reg->timer, 0, reg, &on_timer);
+    pj_timer_entry_init(&reg->silent, 0, reg, &on_silent);
+    pj_timer_entry_init(&reg->alive, 0, reg, &on_alive);
 }

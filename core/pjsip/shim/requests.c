@@ -105,8 +105,10 @@ static pj_bool_t on_rx_request(pjsip_rx_data *rdata)
         vc_refuse(rdata, PJSIP_SC_CALL_TSX_DOES_NOT_EXIST, "no such dialog or transaction", NULL);
         return PJ_TRUE;
     }
-    /* sips: would promise TLS all the way. */
-    if (target == NULL || !PJSIP_URI_SCHEME_IS_SIP(target)) {
+    /* sips: promises TLS all the way. */
+    if (target == NULL ||
+        !(PJSIP_URI_SCHEME_IS_SIP(target) ||
+          (PJSIP_URI_SCHEME_IS_SIPS(target) && vc_kind_of(rdata->tp_info.transport->key.type) == VC_TLS))) {
         vc_refuse(rdata, PJSIP_SC_UNSUPPORTED_URI_SCHEME, "Request-URI is not sip:", NULL);
         return PJ_TRUE;
     }

@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = -5, VC_ELIMIT = -6, VC_ENOSDP = -7, VC_ENOCODEC = -8,
-       VC_ESRTP = -9, VC_EBUSY = -10, VC_EUNRELIABLE = -11 };
+       VC_ESRTP = -9, VC_EBUSY = -10, VC_EUNRELIABLE = -11, VC_ETLS = -20 };
+
+enum { VC_UDP = 1, VC_TCP = 2, VC_TLS = 3 };
 
 enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
 
@@ -49,8 +51,8 @@ enum {
     VC_EV_PROGRESS,     /* id, status */
     VC_EV_MEDIA,        /* id, media, flag = SIP runs over TLS, text = our and their a=crypto line, or both empty */
     VC_EV_CONFIRMED,    /* id */
-    VC_EV_ENDED,        /* id, status, flag = by remote, text[0] = reason */
-    VC_EV_REGISTRATION, /* id, status, expires, text[0] = reason */
+    VC_EV_ENDED,        /* id, status, flag = by remote, text[0] = reason, [1] = our own words */
+    VC_EV_REGISTRATION, /* id, status, expires, flag = ms until the next try, source = server, text = reason, our own words */
     VC_EV_REJECTED,     /* source, status, text[0] = why, a literal */
     VC_EV_MALFORMED,    /* source, text[0] = why */
     VC_EV_LOG,          /* status = level, flag = written here (not PJSIP's text), text[0] */
@@ -61,6 +63,9 @@ enum {
     VC_EV_TAKEOVER,     /* as VC_EV_INCOMING, other = the call that Replaces names (RFC 3891) */
     VC_EV_DTMF = 60,    /* id, status = event code of RFC 4733, expires = duration in ms: a key by INFO; in no log */
     VC_EV_INFO_DONE,    /* id, status, expires:flag = token: outcome of vc_info_dtmf */
+    VC_EV_RESOLVE = 40, /* id, status = VC_UDP.., expires = port or 0, text[0] = host; answered by vc_resolved */
+    VC_EV_BLAME,        /* source, status = VC_UDP.., expires = s that others are to come first */
+    VC_EV_PROBE,        /* id, status, flag = alive, expires = round trip in ms, source = server, text[0] = reason, [1] = our own words */
 };
 
 typedef struct vc_event {
@@ -182,8 +187,27 @@ typedef void (*vc_gate_fn)(void *user, const vc_gate_query *query, vc_gate_reply
 int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint **out);
 void vc_destroy(vc_endpoint *ep);
 void vc_set_gate(vc_endpoint *ep, vc_gate_fn gate);
-int vc_add_udp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
-int vc_add_tcp(vc_endpoint *ep, const vc_addr *bind, const vc_addr *shown, vc_addr *bound);
+
+typedef struct vc_listen {
+    vc_addr bind, shown;
+    uint32_t kind;  /* VC_UDP.. */
+    uint32_t group; /* > 0: what belongs together; calls and registrations of a group leave by its sockets */
+} vc_listen;
+
+/* Empty: the system's authorities; no certificate of ours, so nobody can connect to us. Without verify_client callers need no
+ * certificate. */
+typedef struct vc_tls {
+    vc_str ca_file, cert_file, key_file;
+    uint32_t verify_client;
+    uint32_t reserved;
+} vc_tls;
+
+int vc_listen_on(vc_endpoint *ep, const vc_listen *want, const vc_tls *tls, vc_addr *bound);
+/* VC_ETLS with the reason in buf. */
+int vc_tls_check(const vc_tls *tls, char *buf, size_t size);
+
+/* The answer to VC_EV_RESOLVE: addresses, the first to be tried first; none: the name has none. */
+void vc_resolved(vc_endpoint *ep, uint64_t query, const vc_addr *addresses, size_t count);
 
 /* One round: timers, then sockets with at most timeout_ms of waiting, then timers. */
 int vc_poll(vc_endpoint *ep, uint32_t timeout_ms, uint32_t *woken);
@@ -197,8 +221,6 @@ int vc_reject(vc_endpoint *ep, uint64_t call, uint32_t status, int64_t retry_aft
 int vc_hangup(vc_endpoint *ep, uint64_t call);
 /* One key as INFO with application/dtmf-relay; VC_EV_INFO_DONE follows. One at a time for each call. */
 int vc_info_dtmf(vc_endpoint *ep, uint64_t call, uint32_t key, uint32_t duration_ms, uint64_t token);
-int vc_dial(vc_endpoint *ep, vc_str uri, vc_str from, vc_str sdp, vc_str route, const vc_credentials *credentials,
-            const vc_dial_extra *extra, uint64_t *call);
 
 /* dialogs: early.c, offer.c, transfer.c, policy.c */
 int vc_set_policy(vc_endpoint *ep, const vc_policy *policy);
@@ -208,9 +230,40 @@ int vc_refer(vc_endpoint *ep, uint64_t call, vc_str target);
 int vc_refer_to(vc_endpoint *ep, uint64_t call, uint64_t other);
 int vc_refer_status(vc_endpoint *ep, uint64_t call, uint32_t status);
 
-int vc_register(vc_endpoint *ep, vc_str aor, vc_str registrar, const vc_credentials *credentials, uint32_t expires,
-                uint64_t *reg);
+typedef struct vc_dial_request {
+    vc_str uri, from, sdp, route;
+    const vc_credentials *credentials;
+    uint32_t group;
+    uint32_t failover_ms; /* without any answer for so long the next server is asked, if there is one */
+    const vc_dial_extra *extra;
+} vc_dial_request;
+
+int vc_dial(vc_endpoint *ep, const vc_dial_request *request, uint64_t *call);
+
+typedef struct vc_reg_request {
+    vc_str aor, registrar, route;
+    const vc_credentials *credentials;
+    uint32_t expires; /* s */
+    uint32_t group;
+    uint32_t failover_ms;
+    uint32_t retry_first_ms, retry_max_ms; /* after a failure; doubles from the first to the greatest */
+    uint32_t keepalive_ms;                 /* CRLF to the registrar over UDP; 0: none */
+} vc_reg_request;
+
+int vc_register(vc_endpoint *ep, const vc_reg_request *request, uint64_t *reg);
+int vc_reregister(vc_endpoint *ep, uint64_t reg, const vc_credentials *credentials);
 int vc_unregister(vc_endpoint *ep, uint64_t reg);
+
+typedef struct vc_probe_request {
+    vc_str uri, route, from;
+    uint32_t group;
+    uint32_t interval_ms;
+    uint32_t timeout_ms; /* without an answer */
+    uint32_t reserved;
+} vc_probe_request;
+
+int vc_probe_start(vc_endpoint *ep, const vc_probe_request *request, uint64_t *probe);
+int vc_probe_stop(vc_endpoint *ep, uint64_t probe);
 
 /* Ends everything that runs; vc_pending counts what still waits for an answer. */
 void vc_end_all(vc_endpoint *ep);

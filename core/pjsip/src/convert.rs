@@ -67,3 +67,13 @@ pub(crate) fn media_from_c(media: &ffi::Media) -> Option<MediaDescription> {
         direction,
     })
 }
+
+/// Milliseconds for the shim; what does not fit is the greatest there is.
+pub(crate) fn millis(time: std::time::Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// Text or nothing.
+pub(crate) fn optional(text: Option<&str>) -> ffi::Str {
+    ffi::Str::new(text.unwrap_or(""))
+}

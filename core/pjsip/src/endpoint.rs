@@ -2,7 +2,6 @@
 //! The endpoint: PJSIP's user agent on one thread.
 
 use std::ffi::{c_int, c_void};
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::ptr;
@@ -11,15 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::check;
-use crate::convert::{addr_from_c, addr_to_c, codec_bits};
+use crate::convert::codec_bits;
+use crate::dns::Resolver;
 use crate::error::SipError;
 use crate::ffi;
 use crate::gate::{on_query, Gate};
 use crate::sdes::sdes;
 use crate::sink::{bytes, on_event, Sink};
-use crate::types::{
-    CallId, Credentials, DialRequest, EndpointConfig, EndpointStats, RegId, Registration, SipEvent,
-};
+use crate::types::{CallId, Credentials, EndpointConfig, EndpointStats, SipEvent};
 
 /// How long [`Endpoint::shutdown`] waits for answers to its BYEs and REGISTERs.
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(1200);
@@ -42,6 +40,12 @@ pub struct Waker {
 }
 
 impl Waker {
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Waker {
+        let (tx, _) = wake_pair().unwrap();
+        Waker { bell: Arc::new(Bell { tx, rung: AtomicBool::new(false) }) }
+    }
+
     /// Wakes. Never blocks; wakes that pile up are one.
     pub fn wake(&self) {
         if !self.bell.rung.swap(true, Ordering::AcqRel) {
@@ -54,7 +58,8 @@ impl Waker {
 /// PJSIP's user agent. `!Send`: created, used and dropped on one thread. One at a time in a process.
 pub struct Endpoint {
     pub(crate) raw: *mut ffi::RawEndpoint,
-    sink: Box<Sink>,
+    pub(crate) sink: Box<Sink>,
+    pub(crate) resolver: Resolver,
     bell: Arc<Bell>,
     max_calls: usize,
 }
@@ -93,7 +98,8 @@ impl Endpoint {
         }
         let bell = Arc::new(Bell { tx, rung: AtomicBool::new(false) });
         let waker = Waker { bell: Arc::clone(&bell) };
-        Ok((Endpoint { raw, sink, bell, max_calls: cfg.max_calls }, waker))
+        let resolver = Resolver::new(cfg.nameservers.clone(), waker.clone());
+        Ok((Endpoint { raw, sink, resolver, bell, max_calls: cfg.max_calls }, waker))
     }
 
     /// Sets who decides on what strangers send; without one all is served. What it holds is dropped with the endpoint.
@@ -103,48 +109,11 @@ impl Endpoint {
         unsafe { ffi::vc_set_gate(self.raw, on_query) };
     }
 
-    /// Opens a UDP transport and returns the address it is bound to. `public` is what peers are told instead.
-    /// Errors: [`SipError::Bind`].
-    pub fn add_udp(
-        &mut self,
-        bind: SocketAddr,
-        public: Option<IpAddr>,
-    ) -> Result<SocketAddr, SipError> {
-        self.add(ffi::vc_add_udp, bind, public)
-    }
-
-    /// Opens a TCP listener and returns the address it is bound to. `public` is what peers are told instead.
-    /// Errors: [`SipError::Bind`].
-    pub fn add_tcp(
-        &mut self,
-        bind: SocketAddr,
-        public: Option<IpAddr>,
-    ) -> Result<SocketAddr, SipError> {
-        self.add(ffi::vc_add_tcp, bind, public)
-    }
-
-    fn add(
-        &mut self,
-        open: OpenFn,
-        bind: SocketAddr,
-        public: Option<IpAddr>,
-    ) -> Result<SocketAddr, SipError> {
-        let address = addr_to_c(bind);
-        let shown = public
-            .map_or_else(ffi::Addr::default, |ip| addr_to_c(SocketAddr::new(ip, bind.port())));
-        let mut bound = ffi::Addr::default();
-        // SAFETY: raw is live until Drop; the addresses live over the call.
-        let status = unsafe { open(self.raw, &address, &shown, &mut bound) };
-        if status != 0 {
-            return Err(SipError::Bind { address: bind, reason: text_of(status) });
-        }
-        addr_from_c(&bound).ok_or(SipError::NotReady("the transport has no address"))
-    }
-
     /// Runs the stack until something happened, `timeout` passed or a [`Waker`] woke, and appends to `out`.
     pub fn poll(&mut self, timeout: Duration, out: &mut Vec<SipEvent>) -> Result<(), SipError> {
         let start = Instant::now();
         let deadline = start.checked_add(timeout).unwrap_or(start + POLL_MAX);
+        self.resolve();
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).min(POLL_MAX);
             let wait = if self.sink.is_empty() { left } else { Duration::ZERO };
@@ -159,6 +128,7 @@ impl Endpoint {
             if status != 0 {
                 return Err(error("polling SIP", status));
             }
+            self.resolve();
             if woken != 0 || !self.sink.is_empty() || left.is_zero() {
                 self.sink.drain(Instant::now(), out);
                 return Ok(());
@@ -234,80 +204,6 @@ impl Endpoint {
         self.done(call, "sending INFO", status)
     }
 
-    /// Sends an INVITE with an offer. Errors: [`SipError::BadUri`], [`SipError::BadSdp`], [`SipError::TooManyCalls`],
-    /// [`SipError::NotReady`] without a transport. A host name is resolved by the system, which can block.
-    pub fn dial(&mut self, req: &DialRequest) -> Result<CallId, SipError> {
-        check::uri(&req.uri, "the called URI")?;
-        req.from.as_deref().map_or(Ok(()), |uri| check::uri(uri, "the From URI"))?;
-        req.route.as_deref().map_or(Ok(()), |uri| check::uri(uri, "the route"))?;
-        check::sdp(&req.sdp)?;
-        let credentials = req.credentials.as_ref().map(credentials_to_c).transpose()?;
-        let extra = req.extra.to_c()?;
-        let mut call = 0;
-        // SAFETY: raw is live until Drop; all text lives over the call, and the shim copies it.
-        let status = unsafe {
-            ffi::vc_dial(
-                self.raw,
-                ffi::Str::new(&req.uri),
-                ffi::Str::new(req.from.as_deref().unwrap_or("")),
-                ffi::Str::new(&req.sdp),
-                ffi::Str::new(req.route.as_deref().unwrap_or("")),
-                credentials.as_ref().map_or(ptr::null(), ptr::from_ref),
-                &extra,
-                &mut call,
-            )
-        };
-        match status {
-            0 => Ok(CallId(call)),
-            ffi::EURI => Err(SipError::BadUri("the called URI, the From URI or the route")),
-            ffi::ESTATE => {
-                Err(SipError::NotReady("no transport leads there; add UDP or TCP first"))
-            }
-            other => self.done(CallId(call), "dialling", other).map(|()| CallId(call)),
-        }
-    }
-
-    /// Registers and keeps the binding fresh; each outcome is an event `Registration`. After a failure it tries again
-    /// in 5 s, later up to 300 s. Errors: [`SipError::BadUri`], [`SipError::BadArgument`].
-    pub fn register(&mut self, req: &Registration) -> Result<RegId, SipError> {
-        check::uri(&req.aor, "the address of record")?;
-        check::uri(&req.registrar, "the registrar")?;
-        if !(10..=604_800).contains(&req.expires_s) {
-            return Err(SipError::BadArgument("expires_s"));
-        }
-        let credentials = credentials_to_c(&req.credentials)?;
-        let mut reg = 0;
-        // SAFETY: raw is live until Drop; all text lives over the call, and PJSIP copies it.
-        let status = unsafe {
-            ffi::vc_register(
-                self.raw,
-                ffi::Str::new(&req.aor),
-                ffi::Str::new(&req.registrar),
-                &credentials,
-                req.expires_s,
-                &mut reg,
-            )
-        };
-        match status {
-            0 => Ok(RegId(reg)),
-            ffi::EURI => Err(SipError::BadUri("the address of record or the registrar")),
-            ffi::ESTATE => {
-                Err(SipError::NotReady("no transport leads there; add UDP or TCP first"))
-            }
-            other => Err(error("registering", other)),
-        }
-    }
-
-    /// Removes the binding. An event `Registration` with `expires_s` 0 follows. Errors: [`SipError::NoSuchRegistration`].
-    pub fn unregister(&mut self, reg: RegId) -> Result<(), SipError> {
-        // SAFETY: raw is live until Drop.
-        match unsafe { ffi::vc_unregister(self.raw, reg.0) } {
-            0 => Ok(()),
-            ffi::ENOREG => Err(SipError::NoSuchRegistration(reg)),
-            other => Err(error("unregistering", other)),
-        }
-    }
-
     /// Counters since creation.
     pub fn stats(&self) -> EndpointStats {
         let counters = self.sink.counters();
@@ -369,13 +265,6 @@ impl Drop for Endpoint {
     }
 }
 
-type OpenFn = unsafe extern "C" fn(
-    *mut ffi::RawEndpoint,
-    *const ffi::Addr,
-    *const ffi::Addr,
-    *mut ffi::Addr,
-) -> c_int;
-
 fn wake_pair() -> Result<(UnixDatagram, UnixDatagram), SipError> {
     let pair = || {
         let (tx, rx) = UnixDatagram::pair()?;
@@ -390,7 +279,7 @@ fn wake_pair() -> Result<(UnixDatagram, UnixDatagram), SipError> {
     })
 }
 
-fn credentials_to_c(credentials: &Credentials) -> Result<ffi::Credentials, SipError> {
+pub(crate) fn credentials_to_c(credentials: &Credentials) -> Result<ffi::Credentials, SipError> {
     check::header_text(&credentials.realm, "realm")?;
     check::header_text(&credentials.username, "username")?;
     Ok(ffi::Credentials {
@@ -400,11 +289,11 @@ fn credentials_to_c(credentials: &Credentials) -> Result<ffi::Credentials, SipEr
     })
 }
 
-fn error(place: &'static str, status: c_int) -> SipError {
+pub(crate) fn error(place: &'static str, status: c_int) -> SipError {
     SipError::Pj { place, status, text: text_of(status) }
 }
 
-fn text_of(status: c_int) -> String {
+pub(crate) fn text_of(status: c_int) -> String {
     if status <= 0 {
         return "refused by the shim".to_owned();
     }

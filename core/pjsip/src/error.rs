@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::types::{CallId, RegId};
+use crate::types::{CallId, ProbeId, RegId};
 
 /// Why a call into this crate failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub enum SipError {
     NoSuchCall(CallId),
     /// The registration is gone or never existed.
     NoSuchRegistration(RegId),
+    /// The probe is gone or never existed.
+    NoSuchProbe(ProbeId),
+    /// A file of TLS cannot be used. Holds which and why.
+    Tls(String),
     /// `max_calls` are up.
     TooManyCalls(usize),
     /// The SDP text is not valid (RFC 8866) or cannot be used here.
@@ -51,6 +55,8 @@ impl SipError {
             SipError::NotReady(_) => "sip.not_ready",
             SipError::NoSuchCall(_) => "sip.no_such_call",
             SipError::NoSuchRegistration(_) => "sip.no_such_registration",
+            SipError::NoSuchProbe(_) => "sip.no_such_probe",
+            SipError::Tls(_) => "sip.tls",
             SipError::TooManyCalls(_) => "sip.too_many_calls",
             SipError::BadSdp(_) => "sip.bad_sdp",
             SipError::BadUri(_) => "sip.bad_uri",
@@ -72,6 +78,8 @@ impl fmt::Display for SipError {
             SipError::NoSuchRegistration(reg) => {
                 write!(f, "registration {reg} is gone or never existed")
             }
+            SipError::NoSuchProbe(probe) => write!(f, "probe {probe} is gone or never existed"),
+            SipError::Tls(why) => write!(f, "TLS: {why}"),
             SipError::TooManyCalls(max) => {
                 write!(f, "{max} calls are up, which is the limit; raise max_calls or wait")
             }

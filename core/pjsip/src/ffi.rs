@@ -17,6 +17,10 @@ pub(crate) const ESRTP: c_int = -9;
 pub(crate) const EBUSY: c_int = -10;
 pub(crate) const EUNRELIABLE: c_int = -11;
 
+pub(crate) const UDP: u32 = 1;
+pub(crate) const TCP: u32 = 2;
+pub(crate) const TLS: u32 = 3;
+
 pub(crate) const CODEC_PCMA: u8 = 1;
 pub(crate) const CODEC_PCMU: u8 = 2;
 pub(crate) const SENDS: u8 = 1;
@@ -39,6 +43,9 @@ pub(crate) const EV_REFER: u32 = 13;
 pub(crate) const EV_TAKEOVER: u32 = 14;
 pub(crate) const EV_DTMF: u32 = 60;
 pub(crate) const EV_INFO_DONE: u32 = 61;
+pub(crate) const EV_RESOLVE: u32 = 40;
+pub(crate) const EV_BLAME: u32 = 41;
+pub(crate) const EV_PROBE: u32 = 42;
 
 pub(crate) const GATE_CONNECTION: u32 = 1;
 pub(crate) const GATE_PACKET: u32 = 2;
@@ -183,6 +190,60 @@ pub(crate) struct Policy {
 }
 
 #[repr(C)]
+pub(crate) struct Listen {
+    pub bind: Addr,
+    pub shown: Addr,
+    pub kind: u32,
+    pub group: u32,
+}
+
+#[repr(C)]
+pub(crate) struct Tls {
+    pub ca_file: Str,
+    pub cert_file: Str,
+    pub key_file: Str,
+    pub verify_client: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+pub(crate) struct DialRequest {
+    pub uri: Str,
+    pub from: Str,
+    pub sdp: Str,
+    pub route: Str,
+    pub credentials: *const Credentials,
+    pub group: u32,
+    pub failover_ms: u32,
+    pub extra: *const DialExtra,
+}
+
+#[repr(C)]
+pub(crate) struct RegRequest {
+    pub aor: Str,
+    pub registrar: Str,
+    pub route: Str,
+    pub credentials: *const Credentials,
+    pub expires: u32,
+    pub group: u32,
+    pub failover_ms: u32,
+    pub retry_first_ms: u32,
+    pub retry_max_ms: u32,
+    pub keepalive_ms: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ProbeRequest {
+    pub uri: Str,
+    pub route: Str,
+    pub from: Str,
+    pub group: u32,
+    pub interval_ms: u32,
+    pub timeout_ms: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
 pub(crate) struct DialExtra {
     pub replaces: Str,
     pub port: u16,
@@ -203,6 +264,11 @@ const _: () = assert!(size_of::<Picked>() == 24);
 const _: () = assert!(size_of::<GateQuery>() == 64);
 const _: () = assert!(size_of::<GateReply>() == 1064);
 const _: () = assert!(size_of::<Policy>() == 20);
+const _: () = assert!(size_of::<Listen>() == 48);
+const _: () = assert!(size_of::<Tls>() == 56);
+const _: () = assert!(size_of::<DialRequest>() == 88);
+const _: () = assert!(size_of::<RegRequest>() == 80);
+const _: () = assert!(size_of::<ProbeRequest>() == 64);
 
 pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
 pub(crate) type GateFn =
@@ -218,18 +284,19 @@ extern "C" {
     pub(crate) fn vc_destroy(ep: *mut RawEndpoint);
     pub(crate) fn vc_set_gate(ep: *mut RawEndpoint, gate: GateFn);
     pub(crate) fn vc_hash(sha256: c_int, data: *const u8, len: usize, out: *mut u8) -> usize;
-    pub(crate) fn vc_add_udp(
+    pub(crate) fn vc_listen_on(
         ep: *mut RawEndpoint,
-        bind: *const Addr,
-        shown: *const Addr,
+        want: *const Listen,
+        tls: *const Tls,
         bound: *mut Addr,
     ) -> c_int;
-    pub(crate) fn vc_add_tcp(
+    pub(crate) fn vc_tls_check(tls: *const Tls, buf: *mut u8, size: usize) -> c_int;
+    pub(crate) fn vc_resolved(
         ep: *mut RawEndpoint,
-        bind: *const Addr,
-        shown: *const Addr,
-        bound: *mut Addr,
-    ) -> c_int;
+        query: u64,
+        addresses: *const Addr,
+        count: usize,
+    );
     pub(crate) fn vc_poll(ep: *mut RawEndpoint, timeout_ms: u32, woken: *mut u32) -> c_int;
     pub(crate) fn vc_ring(ep: *mut RawEndpoint, call: u64) -> c_int;
     pub(crate) fn vc_set_local_sdp(
@@ -255,12 +322,7 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn vc_dial(
         ep: *mut RawEndpoint,
-        uri: Str,
-        from: Str,
-        sdp: Str,
-        route: Str,
-        credentials: *const Credentials,
-        extra: *const DialExtra,
+        request: *const DialRequest,
         call: *mut u64,
     ) -> c_int;
     pub(crate) fn vc_set_policy(ep: *mut RawEndpoint, policy: *const Policy) -> c_int;
@@ -271,13 +333,21 @@ extern "C" {
     pub(crate) fn vc_refer_status(ep: *mut RawEndpoint, call: u64, status: u32) -> c_int;
     pub(crate) fn vc_register(
         ep: *mut RawEndpoint,
-        aor: Str,
-        registrar: Str,
-        credentials: *const Credentials,
-        expires: u32,
+        request: *const RegRequest,
         reg: *mut u64,
     ) -> c_int;
+    pub(crate) fn vc_reregister(
+        ep: *mut RawEndpoint,
+        reg: u64,
+        credentials: *const Credentials,
+    ) -> c_int;
     pub(crate) fn vc_unregister(ep: *mut RawEndpoint, reg: u64) -> c_int;
+    pub(crate) fn vc_probe_start(
+        ep: *mut RawEndpoint,
+        request: *const ProbeRequest,
+        probe: *mut u64,
+    ) -> c_int;
+    pub(crate) fn vc_probe_stop(ep: *mut RawEndpoint, probe: u64) -> c_int;
     pub(crate) fn vc_end_all(ep: *mut RawEndpoint);
     pub(crate) fn vc_pending(ep: *const RawEndpoint) -> u32;
     pub(crate) fn vc_calls(ep: *const RawEndpoint) -> u32;

@@ -9,10 +9,13 @@
 mod check;
 mod convert;
 mod dialog;
+mod dns;
 mod endpoint;
 mod error;
 mod ffi;
 mod gate;
+mod listen;
+mod outward;
 mod redact;
 pub mod sdes;
 mod sink;
@@ -21,8 +24,10 @@ mod types;
 pub use endpoint::{Endpoint, Waker};
 pub use error::SipError;
 pub use gate::{hash, Credential, Gate, Hash, Origin, Refusal, Request, Verdict};
+pub use listen::check_tls;
 pub use redact::{redact_text, redact_uri};
 pub use types::{
     CallId, Codec, Credentials, DialExtra, DialRequest, Direction, EndpointConfig, EndpointStats,
-    Extension, MediaDescription, Policy, RegId, Registration, SipEvent,
+    Extension, Listen, MediaDescription, Policy, Probe, ProbeId, RegId, Registration, SipEvent,
+    TlsConfig, Transport, FAILOVER,
 };

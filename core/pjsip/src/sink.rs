@@ -13,7 +13,7 @@ use crate::ffi;
 use crate::gate::Gate;
 use crate::redact::redact_text;
 use crate::sdes::SrtpKeys;
-use crate::types::{CallId, RegId, SipEvent};
+use crate::types::{CallId, ProbeId, RegId, SipEvent, Transport};
 
 /// Malformed, Rejected and Log events a second, and in one burst. Anyone who reaches the port can cause them.
 const RATE_PER_S: f64 = 10.0;
@@ -50,8 +50,17 @@ impl Bucket {
     }
 }
 
+/// What the shim asks of the resolver, in order.
+pub(crate) enum Ask {
+    /// Look up, and answer with this number.
+    Resolve { query: u64, host: String, port: u16, transport: Transport },
+    /// This server failed: others come first for so long.
+    Blame { server: SocketAddr, transport: Transport, time: Duration },
+}
+
 struct Inner {
     queue: VecDeque<SipEvent>,
+    asks: VecDeque<Ask>,
     malformed: Bucket,
     rejected: Bucket,
     log: Bucket,
@@ -71,6 +80,7 @@ impl Sink {
         Sink {
             inner: RefCell::new(Inner {
                 queue: VecDeque::with_capacity(256),
+                asks: VecDeque::new(),
                 malformed: Bucket::new(now),
                 rejected: Bucket::new(now),
                 log: Bucket::new(now),
@@ -99,6 +109,17 @@ impl Sink {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.try_borrow().map_or(true, |inner| inner.queue.is_empty())
+    }
+
+    /// The oldest wish to the resolver.
+    pub(crate) fn next_ask(&self) -> Option<Ask> {
+        self.inner.try_borrow_mut().ok()?.asks.pop_front()
+    }
+
+    fn ask(&self, ask: Ask) {
+        if let Ok(mut inner) = self.inner.try_borrow_mut() {
+            inner.asks.push_back(ask);
+        }
     }
 
     /// Moves all events to `out`, oldest first.
@@ -150,7 +171,9 @@ pub(crate) unsafe extern "C" fn on_event(user: *mut c_void, event: *const ffi::E
     let (sink, event) = unsafe { (&*user.cast::<Sink>(), &*event) };
     // Nothing here panics by design; if it ever did, it must not unwind into C.
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        if let Some(event) = convert(event) {
+        if let Some(ask) = ask_of(event) {
+            sink.ask(ask);
+        } else if let Some(event) = convert(event) {
             match &event {
                 SipEvent::Confirmed { call } => sink.with_gate(|gate| gate.confirmed(*call)),
                 SipEvent::Ended { call, .. } => sink.with_gate(|gate| gate.ended(*call)),
@@ -159,6 +182,39 @@ pub(crate) unsafe extern "C" fn on_event(user: *mut c_void, event: *const ffi::E
             sink.push(event, Instant::now());
         }
     }));
+}
+
+fn ask_of(event: &ffi::Event) -> Option<Ask> {
+    let [text, ..] = &event.text;
+    let transport = match event.status {
+        ffi::UDP => Transport::Udp,
+        ffi::TCP => Transport::Tcp,
+        _ => Transport::Tls,
+    };
+    match event.kind {
+        ffi::EV_RESOLVE => Some(Ask::Resolve {
+            query: event.id,
+            host: owned(text),
+            port: u16::try_from(event.expires).unwrap_or(0),
+            transport,
+        }),
+        ffi::EV_BLAME => Some(Ask::Blame {
+            server: addr_from_c(&event.source)?,
+            transport,
+            time: Duration::from_secs(u64::from(event.expires)),
+        }),
+        _ => None,
+    }
+}
+
+/// Our own words, which name addresses and nothing private, else the peer's without what might be private.
+fn reason_of(event: &ffi::Event) -> String {
+    let [theirs, ours, ..] = &event.text;
+    if bytes(ours).is_empty() {
+        redact_text(&owned(theirs))
+    } else {
+        owned(ours)
+    }
 }
 
 fn convert(event: &ffi::Event) -> Option<SipEvent> {
@@ -181,17 +237,24 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
         ffi::EV_PROGRESS => SipEvent::Progress { call, status },
         ffi::EV_MEDIA => media_event(event)?,
         ffi::EV_CONFIRMED => SipEvent::Confirmed { call },
-        ffi::EV_ENDED => SipEvent::Ended {
-            call,
-            status,
-            reason: redact_text(&owned(text)),
-            by_remote: event.flag != 0,
-        },
+        ffi::EV_ENDED => {
+            SipEvent::Ended { call, status, reason: reason_of(event), by_remote: event.flag != 0 }
+        }
         ffi::EV_REGISTRATION => SipEvent::Registration {
             reg: RegId(event.id),
             status,
-            reason: redact_text(&owned(text)),
+            reason: reason_of(event),
             expires_s: event.expires,
+            server: addr_from_c(&event.source),
+            retry: (event.flag != 0).then(|| Duration::from_millis(u64::from(event.flag))),
+        },
+        ffi::EV_PROBE => SipEvent::Probe {
+            probe: ProbeId(event.id),
+            alive: event.flag != 0,
+            status,
+            reason: reason_of(event),
+            rtt: (event.flag != 0).then(|| Duration::from_millis(u64::from(event.expires))),
+            server: addr_from_c(&event.source),
         },
         ffi::EV_DTMF => SipEvent::Dtmf {
             call,

@@ -4,7 +4,9 @@
 //! URIs hold people's numbers: every type with one in it prints redacted (`sip:…@host`) under `{:?}`.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::redact::redact_uri;
 use crate::sdes::SrtpKeys;
@@ -86,6 +88,55 @@ impl fmt::Display for RegId {
     }
 }
 
+/// One probe of a trunk in this process. Never reused while the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProbeId(pub u64);
+
+impl fmt::Display for ProbeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What a SIP message travels by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// A connection in clear.
+    Tcp,
+    /// TLS 1.2 or 1.3; certificates are verified.
+    Tls,
+}
+
+/// Files of TLS, all PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// Authorities that sign our peers' certificates. `None`: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate, its chain behind it. Shown to callers, and to servers that ask. `None`: nobody can connect to us.
+    pub cert_file: Option<PathBuf>,
+    /// The private key of `cert_file`.
+    pub key_file: Option<PathBuf>,
+    /// Callers must show a certificate signed by `ca_file` (mutual TLS).
+    pub verify_client: bool,
+}
+
+/// One socket to listen on. See [`Endpoint::listen`](crate::Endpoint::listen).
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// What it speaks.
+    pub transport: Transport,
+    /// Address and port; port 0 takes any free one. An IPv6 socket takes IPv6 only.
+    pub bind: SocketAddr,
+    /// Address peers are told instead of `bind`.
+    pub public: Option<IpAddr>,
+    /// Sockets that belong together. Calls, registrations and probes of a group leave by its sockets. 0 is any.
+    pub group: u32,
+    /// Needed for [`Transport::Tls`].
+    pub tls: Option<TlsConfig>,
+}
+
 /// Settings of an [`Endpoint`](crate::Endpoint).
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
@@ -97,6 +148,8 @@ pub struct EndpointConfig {
     pub codecs: Vec<Codec>,
     /// Calls at the same time, both directions. An INVITE above gets 503 with `Retry-After`.
     pub max_calls: usize,
+    /// Name servers. Empty: those of `/etc/resolv.conf`, and for what they do not know the system's own ways.
+    pub nameservers: Vec<SocketAddr>,
 }
 
 impl Default for EndpointConfig {
@@ -106,9 +159,13 @@ impl Default for EndpointConfig {
             log_level: 2,
             codecs: vec![Codec::Pcma, Codec::Pcmu],
             max_calls: 200,
+            nameservers: Vec::new(),
         }
     }
 }
+
+/// How long a server may be silent before the next one of its name is asked.
+pub const FAILOVER: Duration = Duration::from_secs(5);
 
 /// Digest credentials (RFC 8760: MD5 and SHA-256). Prints without its contents.
 #[derive(Clone, PartialEq, Eq)]
@@ -134,7 +191,8 @@ pub struct DialRequest {
     pub uri: String,
     /// Our address of record for `From`. `None`: `sip:anonymous@<our address>`.
     pub from: Option<String>,
-    /// The offer (RFC 8866 text).
+    /// The offer (RFC 8866 text). In place of `0.0.0.0` or `::` in its `o=` and `c=` comes the address of ours that
+    /// routes to the server.
     pub sdp: String,
     /// Used when the peer challenges with 401 or 407.
     pub credentials: Option<Credentials>,
@@ -142,6 +200,25 @@ pub struct DialRequest {
     pub route: Option<String>,
     /// What a call by a transfer or without an offer has beside.
     pub extra: DialExtra,
+    /// Sockets to leave by, see [`Listen::group`].
+    pub group: u32,
+    /// How long a server may be silent before the next one of its name is asked.
+    pub failover: Duration,
+}
+
+impl Default for DialRequest {
+    fn default() -> Self {
+        DialRequest {
+            uri: String::new(),
+            from: None,
+            sdp: String::new(),
+            credentials: None,
+            route: None,
+            group: 0,
+            failover: FAILOVER,
+            extra: DialExtra::default(),
+        }
+    }
 }
 
 impl fmt::Debug for DialRequest {
@@ -167,6 +244,62 @@ pub struct Registration {
     pub credentials: Credentials,
     /// Lifetime asked for, in seconds. The registrar may shorten it (RFC 3261 §10.3).
     pub expires_s: u32,
+    /// Outbound proxy as a SIP URI (put into `Route`, loose routing). `None`: straight to the registrar.
+    pub proxy: Option<String>,
+    /// Sockets to leave by, see [`Listen::group`].
+    pub group: u32,
+    /// How long a server may be silent before the next one of its name is asked.
+    pub failover: Duration,
+    /// Pause after the first failed round; it doubles each time, with jitter. Refused credentials wait twelve times as long.
+    pub retry_first: Duration,
+    /// The longest such pause.
+    pub retry_max: Duration,
+    /// Interval of CRLF to the registrar over UDP, which keeps the way through a NAT open; zero sends none.
+    pub keepalive: Duration,
+}
+
+impl Default for Registration {
+    fn default() -> Self {
+        Registration {
+            aor: String::new(),
+            registrar: String::new(),
+            credentials: Credentials {
+                realm: "*".to_owned(),
+                username: String::new(),
+                password: String::new(),
+            },
+            expires_s: 300,
+            proxy: None,
+            group: 0,
+            failover: FAILOVER,
+            retry_first: Duration::from_secs(5),
+            retry_max: Duration::from_secs(300),
+            keepalive: Duration::from_secs(15),
+        }
+    }
+}
+
+/// OPTIONS at an interval: is the server there?
+#[derive(Clone)]
+pub struct Probe {
+    /// Server, such as `sip:192.0.2.1:5060`.
+    pub uri: String,
+    /// `From`; `None`: our address.
+    pub from: Option<String>,
+    /// Outbound proxy as a SIP URI.
+    pub proxy: Option<String>,
+    /// Sockets to leave by, see [`Listen::group`].
+    pub group: u32,
+    /// From one round to the next.
+    pub interval: Duration,
+    /// How long a server may be silent before the next one of its name is asked.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").field("uri", &redact_uri(&self.uri)).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Registration {
@@ -286,6 +419,25 @@ pub enum SipEvent {
         reason: String,
         /// Lifetime granted, in seconds; 0 when not registered.
         expires_s: u32,
+        /// The server that answered or did not.
+        server: Option<SocketAddr>,
+        /// After a failure: when it is tried again.
+        retry: Option<Duration>,
+    },
+    /// A round of a [`Probe`] is over.
+    Probe {
+        /// The probe.
+        probe: ProbeId,
+        /// Whether a server answered.
+        alive: bool,
+        /// Status of the last response; 408, 502 or 503 also when none came.
+        status: u16,
+        /// Reason phrase, or what is in the way.
+        reason: String,
+        /// From request to answer.
+        rtt: Option<Duration>,
+        /// The server that answered or did not.
+        server: Option<SocketAddr>,
     },
     /// A request refused here, that never became a call.
     Rejected {
@@ -394,12 +546,23 @@ impl fmt::Debug for SipEvent {
             SipEvent::InfoDone { call, status, .. } => {
                 f.debug_struct("InfoDone").field("call", call).field("status", status).finish()
             }
-            SipEvent::Registration { reg, status, reason, expires_s } => f
+            SipEvent::Registration { reg, status, reason, expires_s, server, retry } => f
                 .debug_struct("Registration")
                 .field("reg", reg)
                 .field("status", status)
                 .field("reason", reason)
                 .field("expires_s", expires_s)
+                .field("server", server)
+                .field("retry", retry)
+                .finish(),
+            SipEvent::Probe { probe, alive, status, reason, rtt, server } => f
+                .debug_struct("Probe")
+                .field("probe", probe)
+                .field("alive", alive)
+                .field("status", status)
+                .field("reason", reason)
+                .field("rtt", rtt)
+                .field("server", server)
                 .finish(),
             SipEvent::Rejected { source, status, why } => f
                 .debug_struct("Rejected")

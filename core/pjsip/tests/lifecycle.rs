@@ -33,8 +33,7 @@ fn ten_lives_leave_no_descriptor_behind() {
             from: None,
             sdp: LOCAL.to_owned(),
             credentials: None,
-            route: None,
-            extra: Default::default(),
+            ..DialRequest::default()
         })
         .unwrap();
         let stream = TcpStream::connect(tcp).unwrap();
@@ -231,8 +230,7 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
         from: None,
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
-        extra: Default::default(),
+        ..DialRequest::default()
     };
     let call = ep.dial(&request).unwrap();
     let mut events = Vec::new();

@@ -15,8 +15,7 @@ fn request(s: &Stage) -> DialRequest {
         from: Some("sip:bot@example.org".to_owned()),
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
-        extra: Default::default(),
+        ..DialRequest::default()
     }
 }
 

@@ -62,8 +62,7 @@ fn cancel_without_final_answer_gives_up() {
         from: None,
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
-        extra: Default::default(),
+        ..DialRequest::default()
     };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
@@ -92,8 +91,7 @@ fn unanswered_invite_ends_in_408() {
         from: None,
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
-        extra: Default::default(),
+        ..DialRequest::default()
     })
     .unwrap();
     s.settle(SILENCE - Duration::from_secs(1));

@@ -199,8 +199,7 @@ fn dialled(s: &mut Stage, local: &str) -> (String, String) {
         from: None,
         sdp: local.to_owned(),
         credentials: None,
-        route: None,
-        extra: Default::default(),
+        ..DialRequest::default()
     };
     s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");

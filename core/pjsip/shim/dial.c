@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later
+ *
+ * Outgoing calls: the name is looked up, then one server after the other is tried until one speaks (RFC 3263 4.3).
+ */
+#include <string.h>
+
+#include "internal.h"
+
+#define BLAME_S 30
+
+struct vc_dialling {
+    struct vc_dialling *next;
+    uint64_t id;
+    pj_pool_t *pool;
+    unsigned group;
+    unsigned failover_ms;
+    pj_str_t uri, from;
+    vc_str sdp;
+    vc_dial_extra extra;
+    pj_bool_t has_route;
+    pj_bool_t has_credentials;
+    pjsip_cred_info credentials;
+    vc_hop hop;
+    vc_call *call; /* the attempt under way; NULL while names are looked up and between attempts */
+    pj_timer_entry timer;
+    unsigned last; /* status of the attempt before */
+};
+
+static vc_str keep(pj_pool_t *pool, vc_str text)
+{
+    pj_str_t copy, in = vc_pj(text);
+    pj_strdup_with_null(pool, &copy, &in);
+    return vc_text(&copy);
+}
+
+static void dial_free(vc_dialling *d)
+{
+    vc_dialling **at = &vc_ep->dials;
+    while (*at && *at != d) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = d->next;
+    }
+    if (d->call) {
+        d->call->dial = NULL;
+    }
+    vc_hop_cancel(&d->hop);
+    pjsip_endpt_cancel_timer(vc_ep->sip, &d->timer);
+    explicit_bzero((char *)d->sdp.ptr, d->sdp.len); /* may hold keys of SRTP */
+    pj_pool_release(d->pool);
+}
+
+/* Over without any attempt that still runs. */
+static void dial_over(vc_dialling *d, unsigned status, const char *why)
+{
+    vc_event event = {.kind = VC_EV_ENDED, .id = d->id, .status = status};
+    const pjsip_server_address_record *now = vc_hop_now(&d->hop);
+    const char *tls = now ? vc_tls_why(&now->addr) : NULL;
+    event.text[0] = vc_text(pjsip_get_status_text((int)status));
+    if (why || tls) {
+        why = why ? why : tls;
+        event.text[1] = (vc_str){why, strlen(why)};
+    }
+    vc_ep->live_count--;
+    vc_emit(&event);
+    dial_free(d);
+}
+
+static pj_status_t aim_via(pjsip_dialog *dialog, const vc_listener *listener, const pj_sockaddr *local)
+{
+    char host[PJ_INET6_ADDRSTRLEN + 10];
+    pjsip_host_port via;
+    /* On 0.0.0.0 PJSIP's own choice is the default route's address; over a connection it knows better. */
+    if (listener->kind != VC_UDP) {
+        return PJ_SUCCESS;
+    }
+    via.host = pj_str((char *)pj_sockaddr_print(local, host, sizeof(host), 0));
+    pj_strdup(dialog->pool, &via.host, &via.host);
+    via.port = pj_sockaddr_get_port(local);
+    return pjsip_dlg_set_via_sent_by(dialog, &via, listener->udp);
+}
+
+static int set_route(pjsip_dialog *dialog, const pjsip_sip_uri *via)
+{
+    pjsip_route_hdr set, *route = pjsip_route_hdr_create(dialog->pool);
+    pjsip_sip_uri *uri = pjsip_uri_clone(dialog->pool, via);
+    uri->lr_param = 1;
+    route->name_addr.uri = (pjsip_uri *)uri;
+    pj_list_init(&set);
+    pj_list_push_back(&set, route);
+    return pjsip_dlg_set_route_set(dialog, &set);
+}
+
+/* An offer that was written before the peer's address was known has 0.0.0.0 or :: where ours belongs. */
+static void fill_address(pj_pool_t *pool, pjmedia_sdp_session *sdp, const pj_sockaddr *local)
+{
+    char text[PJ_INET6_ADDRSTRLEN + 10];
+    pj_bool_t v6 = local->addr.sa_family == pj_AF_INET6();
+    if (sdp->conn == NULL || (pj_strcmp2(&sdp->conn->addr, "0.0.0.0") != 0 && pj_strcmp2(&sdp->conn->addr, "::") != 0)) {
+        return;
+    }
+    pj_sockaddr_print(local, text, sizeof(text), 0);
+    pj_strdup2_with_null(pool, &sdp->conn->addr, text);
+    sdp->conn->addr_type = pj_str(v6 ? "IP6" : "IP4");
+    sdp->origin.addr = sdp->conn->addr;
+    sdp->origin.addr_type = sdp->conn->addr_type;
+}
+
+static int invite_create(vc_dialling *d, pjsip_dialog *dialog, const pj_sockaddr *local, pjsip_inv_session **inv,
+                         pjmedia_sdp_session **sdp)
+{
+    const vc_policy *policy = vc_policy_of(d->extra.port);
+    int status = vc_sdp_parse(dialog->pool, d->sdp, sdp);
+    if (status != 0) {
+        return status;
+    }
+    fill_address(dialog->pool, *sdp, local);
+    if (d->has_credentials) {
+        status = pjsip_auth_clt_set_credentials(&dialog->auth_sess, 1, &d->credentials);
+        if (status != PJ_SUCCESS) {
+            return status;
+        }
+    }
+    status = pjsip_inv_create_uac(dialog, d->extra.late ? NULL : vc_srtp_offer(dialog->pool, *sdp, NULL),
+                                  vc_policy_options(policy), inv);
+    if (status == PJ_SUCCESS) {
+        status = vc_policy_timer(*inv, policy);
+    }
+    return status;
+}
+
+static void add_replaces(pjsip_tx_data *tdata, vc_str text)
+{
+    const pj_str_t name = {"Replaces", 8};
+    pj_str_t value = vc_pj(text);
+    if (text.len) {
+        pjsip_msg_add_hdr(tdata->msg, (pjsip_hdr *)pjsip_generic_string_hdr_create(tdata->pool, &name, &value));
+    }
+}
+
+static int dialog_create(vc_dialling *d, const vc_listener *listener, const pj_sockaddr *local, pjsip_dialog **dialog)
+{
+    const pjsip_server_address_record *now = vc_hop_now(&d->hop);
+    pj_str_t contact, from;
+    int status = vc_contact(d->pool, listener, &now->addr, PJ_FALSE, NULL, &contact);
+    if (status != 0) {
+        return status;
+    }
+    from = d->from.slen ? d->from : contact;
+    if (pjsip_dlg_create_uac(pjsip_ua_instance(), &from, &contact, &d->uri, NULL, dialog) != PJ_SUCCESS) {
+        return VC_EURI;
+    }
+    pjsip_dlg_inc_lock(*dialog);
+    status = aim_via(*dialog, listener, local);
+    if (status == PJ_SUCCESS && d->has_route) {
+        status = set_route(*dialog, d->hop.uri);
+    }
+    return status;
+}
+
+/* One INVITE to the server that is next. */
+static int attempt(vc_dialling *d, const vc_listener *listener)
+{
+    const pjsip_server_address_record *now = vc_hop_now(&d->hop);
+    pjsip_dialog *dialog = NULL;
+    pjsip_inv_session *inv = NULL;
+    pjmedia_sdp_session *sdp;
+    pjsip_tx_data *tdata;
+    pj_sockaddr local;
+    vc_call *call = NULL;
+    int status = vc_local_address(listener, &now->addr, &local) == PJ_SUCCESS ? 0 : VC_ESTATE;
+    if (status == 0) {
+        status = dialog_create(d, listener, &local, &dialog);
+    }
+    if (dialog == NULL) {
+        return status;
+    }
+    if (status == 0) {
+        status = invite_create(d, dialog, &local, &inv, &sdp);
+    }
+    call = status == 0 ? vc_call_new(inv, PJ_TRUE, d) : NULL;
+    if (call == NULL) {
+        /* Without a session nothing else takes the dialog away. */
+        if (inv) {
+            pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
+        } else {
+            pjsip_dlg_terminate(dialog);
+        }
+        pjsip_dlg_dec_lock(dialog);
+        return status ? status : PJ_ENOMEM;
+    }
+    call->sdp = sdp;
+    call->late = d->extra.late != 0;
+    call->policy = *vc_policy_of(d->extra.port);
+    d->call = call;
+    status = pjsip_inv_invite(inv, &tdata);
+    if (status == PJ_SUCCESS) {
+        add_replaces(tdata, d->extra.replaces);
+        vc_hop_aim(&d->hop, listener, tdata);
+        status = pjsip_inv_send_msg(inv, tdata);
+    }
+    if (status != PJ_SUCCESS && inv->mod_data[vc_module.id] == call) {
+        /* Not told: the next server, or the caller, hears of it. */
+        d->call = NULL;
+        vc_call_drop(call);
+        pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);
+    } else {
+        status = 0; /* under way, or ended inside already and followed up from there */
+    }
+    pjsip_dlg_dec_lock(dialog);
+    return status;
+}
+
+uint64_t vc_dial_id(const vc_dialling *d)
+{
+    return d->id;
+}
+
+static vc_dialling *dial_find(uint64_t id)
+{
+    vc_dialling *d = vc_ep->dials;
+    while (d && d->id != id) {
+        d = d->next;
+    }
+    return d;
+}
+
+/* Tries servers until an INVITE is on its way; an error when none is left. */
+static int try_next(vc_dialling *d)
+{
+    int status = VC_ESTATE;
+    uint64_t id = d->id;
+    for (; vc_hop_now(&d->hop); d->hop.at++) {
+        const vc_listener *listener = vc_hop_listener(&d->hop, d->group);
+        if (listener == NULL) {
+            continue; /* of a family or a kind that we have no socket for */
+        }
+        status = attempt(d, listener);
+        if (status == 0) {
+            d = dial_find(id); /* gone, if PJSIP found at once that it cannot be */
+            if (d && d->call && vc_hop_has_next(&d->hop)) {
+                pj_time_val delay = {(long)(d->failover_ms / 1000), (long)(d->failover_ms % 1000)};
+                pjsip_endpt_cancel_timer(vc_ep->sip, &d->timer);
+                pjsip_endpt_schedule_timer(vc_ep->sip, &d->timer, &delay);
+            }
+            return 0;
+        }
+        if (status < 0) {
+            return status; /* of our own making: the same everywhere */
+        }
+    }
+    return status;
+}
+
+static void proceed(vc_dialling *d)
+{
+    int status = try_next(d);
+    if (status != 0) {
+        char text[PJ_ERR_MSG_SIZE];
+        if (status > 0) {
+            vc_error_text(status, text, sizeof(text));
+        }
+        dial_over(d, d->last ? d->last : PJSIP_SC_SERVICE_UNAVAILABLE,
+                  status > 0 ? text : status == VC_ESTATE ? "no transport of ours leads there" : NULL);
+    }
+}
+
+static void on_resolved(void *owner, pj_status_t status)
+{
+    vc_dialling *d = owner;
+    if (d->id == 0) {
+        return; /* at once: vc_dial goes on by itself */
+    }
+    if (status != PJ_SUCCESS) {
+        dial_over(d, PJSIP_SC_BAD_GATEWAY, "the host name has no address");
+        return;
+    }
+    proceed(d);
+}
+
+/* The next attempt, or too long without a word of this one. */
+static void on_timer(pj_timer_heap_t *heap, pj_timer_entry *entry)
+{
+    vc_dialling *d = entry->user_data;
+    vc_call *call = d->call;
+    PJ_UNUSED_ARG(heap);
+    if (call == NULL) {
+        proceed(d);
+        return;
+    }
+    if (call->told || call->inv->invite_tsx == NULL || call->inv->invite_tsx->status_code >= 100) {
+        return;
+    }
+    vc_hop_blame(&d->hop, BLAME_S);
+    vc_log(2, "a server does not answer an INVITE; trying the next one");
+    d->call = NULL;
+    d->last = PJSIP_SC_REQUEST_TIMEOUT;
+    vc_call_abandon(call);
+    d->hop.at++;
+    proceed(d);
+}
+
+int vc_dial(vc_endpoint *ep, const vc_dial_request *req, uint64_t *id)
+{
+    pj_pool_t *pool;
+    vc_dialling *d;
+    int status;
+    if (ep->live_count >= ep->max_calls) {
+        return VC_ELIMIT;
+    }
+    pool = pjsip_endpt_create_pool(ep->sip, "dial", 4000, 4000);
+    d = pool ? PJ_POOL_ZALLOC_T(pool, vc_dialling) : NULL;
+    if (d == NULL) {
+        return PJ_ENOMEM;
+    }
+    d->pool = pool;
+    d->group = req->group;
+    d->failover_ms = req->failover_ms;
+    d->uri = vc_name_addr(pool, req->uri);
+    if (req->from.len) {
+        d->from = vc_name_addr(pool, req->from);
+    }
+    d->has_route = req->route.len > 0;
+    if (req->credentials) {
+        pjsip_cred_info info;
+        vc_credentials_to(req->credentials, &info);
+        pjsip_cred_info_dup(pool, &d->credentials, &info);
+        d->has_credentials = PJ_TRUE;
+    }
+    d->sdp = keep(pool, req->sdp);
+    d->extra = *req->extra;
+    d->extra.replaces = keep(pool, req->extra->replaces);
+    pj_timer_entry_init(&d->timer, 0, d, &on_timer);
+    status = vc_hop_init(&d->hop, pool, req->uri, d, &on_resolved);
+    if (status == 0 && d->has_route) {
+        status = vc_hop_init(&d->hop, pool, req->route, d, &on_resolved);
+    }
+    if (status != 0) {
+        pj_pool_release(pool);
+        return status;
+    }
+    vc_hop_resolve(&d->hop);
+    d->id = vc_next_id();
+    d->next = ep->dials;
+    ep->dials = d;
+    ep->live_count++;
+    *id = d->id;
+    if (d->hop.list.count == 0) {
+        return 0; /* the answer comes with an event */
+    }
+    status = try_next(d);
+    if (status != 0) {
+        ep->live_count--;
+        dial_free(d);
+    }
+    return status;
+}
+
+/* Before any server was asked, or between two. */
+pj_bool_t vc_dial_cancel(vc_endpoint *ep, uint64_t id)
+{
+    for (vc_dialling *d = ep->dials; d; d = d->next) {
+        if (d->id == id && d->call == NULL) {
+            dial_over(d, PJSIP_SC_REQUEST_TERMINATED, NULL);
+            return PJ_TRUE;
+        }
+    }
+    return PJ_FALSE;
+}
+
+/* A peer spoke: this is the server. */
+void vc_dial_done(vc_call *call)
+{
+    if (call->dial) {
+        dial_free(call->dial);
+    }
+}
+
+/* 3xx leads elsewhere: our servers are done with, and the new target may need another kind of socket. */
+void vc_dial_redirected(vc_call *call)
+{
+    pjsip_tx_data *tdata = call->inv->invite_req;
+    vc_dial_done(call);
+    if (tdata) {
+        pjsip_tpselector_dec_ref(&tdata->tp_sel);
+        pj_bzero(&tdata->tp_sel, sizeof(tdata->tp_sel));
+    }
+}
+
+/* An attempt is over. True: another one follows, and nobody is told of this one. */
+pj_bool_t vc_dial_again(vc_call *call, unsigned status, const pjsip_rx_data *rdata)
+{
+    static const pj_time_val now = {0, 0};
+    vc_dialling *d = call->dial;
+    unsigned wait;
+    if (d == NULL) {
+        return PJ_FALSE;
+    }
+    if (call->told || vc_ep->closing || !vc_hop_at_fault(status)) {
+        dial_free(d);
+        return PJ_FALSE;
+    }
+    wait = vc_retry_after(rdata);
+    vc_hop_blame(&d->hop, wait ? wait : BLAME_S);
+    if (!vc_hop_has_next(&d->hop)) {
+        return PJ_FALSE; /* freed with the call's end, which asks for the reason first */
+    }
+    vc_log(2, "a server fails an INVITE; trying the next one");
+    d->call = NULL;
+    call->dial = NULL;
+    d->last = status;
+    d->hop.at++;
+    pjsip_endpt_cancel_timer(vc_ep->sip, &d->timer);
+    /* Not from inside of the session that ends. */
+    pjsip_endpt_schedule_timer(vc_ep->sip, &d->timer, &now);
+    return PJ_TRUE;
+}
+
+/* Where an attempt went, for the reason of its failure. */
+const pj_sockaddr *vc_dial_peer(const vc_call *call)
+{
+    const pjsip_server_address_record *now = call->dial ? vc_hop_now(&call->dial->hop) : NULL;
+    return now ? &now->addr : NULL;
+}
+
+void vc_dials_hangup(vc_endpoint *ep)
+{
+    vc_dialling *d = ep->dials;
+    while (d) {
+        vc_dialling *next = d->next;
+        if (d->call == NULL) {
+            dial_over(d, PJSIP_SC_REQUEST_TERMINATED, NULL);
+        }
+        d = next;
+    }
+}
+
+void vc_dials_destroy(vc_endpoint *ep)
+{
+    while (ep->dials) {
+        dial_free(ep->dials);
+    }
+}
