@@ -29,6 +29,11 @@ pub const CODES: &[(&str, &str)] = &[
     ("sip.not_ready", "The call is not in a state for this operation, such as answering twice."),
     ("sip.no_such_call", "The SIP stack does not know the call any more."),
     ("sip.no_such_registration", "The SIP stack does not know the registration any more."),
+    ("sip.no_such_probe", "The SIP stack does not probe this trunk any more."),
+    (
+        "sip.tls",
+        "A file of TLS cannot be used. The message names the setting, the file and the reason.",
+    ),
     ("sip.too_many_calls", "max_calls are up."),
     ("sip.bad_sdp", "A session description that is not valid (RFC 8866) or cannot be used here."),
     ("sip.bad_uri", "Not a SIP URI that can be called or registered with."),
@@ -203,7 +208,7 @@ impl EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pjsip_sys::{CallId, RegId};
+    use pjsip_sys::{CallId, ProbeId, RegId};
     use std::collections::HashSet;
 
     /// One of each variant of each layer. The matches in `code` are exhaustive, so a new variant has a
@@ -226,6 +231,8 @@ mod tests {
             SipError::NotReady("x"),
             SipError::NoSuchCall(CallId(1)),
             SipError::NoSuchRegistration(RegId(1)),
+            SipError::NoSuchProbe(ProbeId(1)),
+            SipError::Tls("x".into()),
             SipError::TooManyCalls(1),
             SipError::BadSdp("x".into()),
             SipError::BadUri("x"),

@@ -143,8 +143,14 @@ impl Calls {
                     late_offer: dial.late_offer,
                 };
                 let sdp = prepared.sdp.clone();
-                let request =
-                    DialRequest { uri: dial.uri, from, sdp, credentials, route: None, extra };
+                let request = DialRequest {
+                    uri: dial.uri,
+                    from,
+                    sdp,
+                    credentials,
+                    extra,
+                    ..DialRequest::default()
+                };
                 Ok((endpoint.dial(&request).map_err(SignallingError::from)?, prepared))
             })
         };

@@ -85,6 +85,7 @@ pub(super) fn run(
         log_level: 2,
         codecs: vec![Codec::Pcma, Codec::Pcmu],
         max_calls: STACK_CALLS,
+        ..EndpointConfig::default()
     };
     let mut endpoint = match Endpoint::new(&config) {
         Ok((endpoint, waker)) => {
@@ -305,6 +306,7 @@ impl Sip {
                 password: register.password,
             },
             expires_s: register.expires_s,
+            ..Registration::default()
         };
         match self.endpoint.register(&request) {
             Ok(sip) => {
@@ -368,9 +370,10 @@ impl Sip {
             SipEvent::InfoDone { call, token, status } => {
                 self.calls.info_done(call, token, status);
             }
-            SipEvent::Registration { reg, status, reason, expires_s } => {
+            SipEvent::Registration { reg, status, reason, expires_s, .. } => {
                 self.on_registration(reg, status, &reason, expires_s);
             }
+            SipEvent::Probe { .. } => {}
             SipEvent::Rejected { source, status, why } => {
                 self.log_all(
                     LogLevel::Info,
