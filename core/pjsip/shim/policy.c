@@ -66,10 +66,11 @@ pjsip_redirect_op vc_on_redirected(pjsip_inv_session *inv, const pjsip_uri *targ
     PJ_UNUSED_ARG(target);
     PJ_UNUSED_ARG(e);
     if (call == NULL || call->told || call->redirects >= call->policy.redirects) {
-        if (call && !call->told && call->policy.redirects) {
+        if (call && !call->told && call->redirects && call->redirects == call->policy.redirects) {
+            call->redirects++; /* said once for all targets of the answer */
             vc_log(2, "a call was redirected too often; it ends with the last answer");
         }
-        return PJSIP_REDIRECT_STOP;
+        return PJSIP_REDIRECT_REJECT; /* with no target left the answer stands */
     }
     call->redirects++;
     vc_dial_redirected(call);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! B17: where requests of a dialog go (RFC 3261 12.1, 12.2.1.1).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{first_line, header, response, tag, Stage, Uac, LOCAL, OFFER};
+use pjsip_sys::{CallId, DialExtra, DialRequest};
+
+/// All values of a header, one a line or several in one.
+fn all(message: &str, name: &str) -> Vec<String> {
+    let head = message.split("\r\n\r\n").next().unwrap();
+    head.lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+        .flat_map(|(_, value)| value.split(',').map(|v| v.trim().to_owned()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Dials, and the peer answers with these Record-Routes and this Contact; gives the ACK.
+fn dialled(s: &mut Stage, routes: &str, contact: &str) -> (CallId, String) {
+    let local = s.peer.local_addr().unwrap();
+    let request = DialRequest {
+        uri: format!("sip:100@{local}"),
+        from: None,
+        sdp: LOCAL.to_owned(),
+        credentials: None,
+        route: None,
+        extra: DialExtra::default(),
+    };
+    let call = s.ep.dial(&request).unwrap();
+    let invite = s.receive_line("INVITE");
+    let ok = response(&invite, "200 OK", local, routes, Some(OFFER))
+        .replace(&format!("Contact: <sip:peer@{local}>"), &format!("Contact: <{contact}>"));
+    s.send(ok);
+    let ack = s.receive_line("ACK");
+    s.confirmed();
+    (call, ack)
+}
+
+#[test]
+fn b17_loose_routes_go_back_in_reverse_with_the_contact_as_request_uri() {
+    let mut s = Stage::new();
+    let local = s.peer.local_addr().unwrap();
+    let routes =
+        format!("Record-Route: <sip:192.0.2.20;lr>\r\nRecord-Route: <sip:{local};lr;here=yes>\r\n");
+    let (call, ack) = dialled(&mut s, &routes, "sip:callee@10.1.2.3:5099");
+    s.ep.hangup(call).unwrap();
+    for request in [ack, s.receive_line("BYE")] {
+        assert!(first_line(&request).contains(" sip:callee@10.1.2.3:5099 "), "{request}");
+        assert_eq!(
+            all(&request, "Route"),
+            [format!("<sip:{local};lr;here=yes>"), "<sip:192.0.2.20;lr>".to_owned()]
+        );
+    }
+}
+
+#[test]
+fn b17_a_strict_router_finds_itself_in_the_request_uri() {
+    let mut s = Stage::new();
+    let local = s.peer.local_addr().unwrap();
+    let routes =
+        format!("Record-Route: <sip:192.0.2.20;lr>\r\nRecord-Route: <sip:strict@{local}>\r\n");
+    let (call, ack) = dialled(&mut s, &routes, "sip:callee@10.1.2.3:5099");
+    s.ep.hangup(call).unwrap();
+    for request in [ack, s.receive_line("BYE")] {
+        assert!(first_line(&request).contains(&format!(" sip:strict@{local} ")), "{request}");
+        assert_eq!(
+            all(&request, "Route"),
+            ["<sip:192.0.2.20;lr>", "<sip:callee@10.1.2.3:5099>"],
+            "RFC 3261 12.2.1.1: the remote target comes last"
+        );
+    }
+}
+
+#[test]
+fn b17_record_routes_are_copied_into_18x_and_200_and_followed() {
+    let mut s = Stage::new();
+    let local = s.peer.local_addr().unwrap();
+    let mut uac = Uac::new(&s);
+    uac.extra =
+        format!("Record-Route: <sip:{local};lr;top=yes>\r\nRecord-Route: <sip:192.0.2.20;lr>\r\n");
+    s.send(uac.invite(Some(OFFER)));
+    let call = s.incoming();
+    s.ep.set_local_sdp(call, LOCAL).unwrap();
+    s.ep.ring(call).unwrap();
+    let ringing = s.receive_line("180");
+    s.ep.answer(call).unwrap();
+    let ok = s.receive_line("200");
+    let routes = [format!("<sip:{local};lr;top=yes>"), "<sip:192.0.2.20;lr>".to_owned()];
+    assert_eq!(all(&ringing, "Record-Route"), routes);
+    assert_eq!(all(&ok, "Record-Route"), routes);
+    assert_eq!(tag(&ringing, "To"), tag(&ok, "To"));
+    uac.learn(&ok);
+    uac.extra.clear();
+    s.send(uac.ack(None));
+    s.confirmed();
+    s.ep.hangup(call).unwrap();
+    let bye = s.receive_line("BYE");
+    assert_eq!(all(&bye, "Route"), routes, "a callee keeps their order (RFC 3261 12.1.1)");
+    assert!(first_line(&bye).starts_with(&format!("BYE sip:peer@{local} ")), "{bye}");
+    assert_eq!(header(&bye, "CSeq").split(' ').nth(1), Some("BYE"));
+    s.settle(Duration::from_millis(10));
+}
