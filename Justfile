@@ -35,10 +35,10 @@ hil driver *options: (_ready "hil")
 check: (_ready "check")
     @{{ python }} -m tools.check
 
-# Measure a part of the core: NAME is one of core/engine/benches
+# Measure the core: NAME is transport (beside pjsua-lib), media or vad; figures go to out/bench/NAME.json
 [group('develop')]
 bench name *options: (_ready "bench")
-    @shift; {{ python }} -m tools.cargo bench --quiet --locked -p voicecore-engine --bench {{ quote(name) }} "$@"
+    @{{ python }} -m tools.bench "$@"
 
 # Format, and mend what the linters can mend themselves
 [group('develop')]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Builds the pinned libsrtp and PJSIP into the user-level cache and prints the prefix.
 
-    python3 -m tools.pjsip [--host TRIPLE]
+    python3 -m tools.pjsip [--host TRIPLE] [--variant NAME]
 
 ``--host`` cross-compiles, such as for ``aarch64-linux-gnu`` with ``aarch64-linux-gnu-gcc`` and that architecture's
-OpenSSL and libuuid where this compiler looks for them (Debian's multi-arch folders).
+OpenSSL and libuuid where this compiler looks for them (Debian's multi-arch folders). ``--variant fuzz`` builds what
+``tools.fuzz`` links: the same sources and settings under sanitizers. ``--variant pjsua`` has pjsua-lib beside, for
+the baseline of ``tools.bench``.
 
 The prefix holds ``include/``, ``lib/*.a`` and ``lib/link.txt`` (link flags in order, one a line).
 Its name is a hash over all that goes in: sources, patches, config_site.h, flags, machine, compiler,
@@ -24,6 +26,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cache import ROOT, cache_dir, locked, say
@@ -63,19 +66,61 @@ SYSTEM_LIBRARIES = ("ssl", "crypto", "uuid", "m", "pthread")
 INCLUDES = ("pjlib", "pjlib-util", "pjnath", "pjmedia", "pjsip")
 
 
+@dataclass(frozen=True)
+class Variant:
+    """Another way to compile the same sources, for programs that never ship."""
+
+    compiler: str
+    cxx: str
+    cflags: str
+    parts: tuple[tuple[str, ...], ...]
+    """Folder and make targets of what is built, in order; all else is left out."""
+    archives: tuple[str, ...] = ()
+    """Archives beside those that the core links."""
+
+
+SANITIZERS = (
+    # bounds finds what address cannot see: an index past an array inside of a structure.
+    "-fsanitize=address,bounds,fuzzer-no-link -fno-sanitize-recover=bounds -fno-omit-frame-pointer"
+)
+VARIANTS = {
+    "fuzz": Variant(
+        "clang",
+        "clang++",
+        # Each piece of a pool is an allocation of its own: otherwise neither overruns nor uses after release show.
+        f"-O1 -fPIC -gline-tables-only {SANITIZERS} -DPJ_POOL_DEBUG=1",
+        (
+            ("pjlib", "lib"),
+            ("pjlib-util", "lib"),
+            ("pjnath", "lib"),
+            ("pjmedia", "pjmedia"),
+            ("pjsip", "pjsip", "pjsip-simple", "pjsip-ua"),
+        ),
+    ),
+    "pjsua": Variant(
+        "cc",
+        "c++",
+        f"{CFLAGS} -DPJSUA_MAX_CALLS=2048 -DPJSUA_MAX_CONF_PORTS=8192",
+        ((".", "lib"),),
+        ("pjsua", "pjmedia-codec", "pjmedia-audiodev"),
+    ),
+}
+
+
 class BuildError(Exception):
     """A step failed; the text names the step, the log and the remedy."""
 
 
-def build(host: str | None = None) -> Path:
+def build(host: str | None = None, variant: str | None = None) -> Path:
     """Return the prefix for this machine, or for ``host``, building it first when it is not there."""
-    compiler = _compiler(host)
-    prefix = cache_dir() / "pjsip" / _key(compiler, host)
+    other = VARIANTS[variant] if variant else None
+    compiler = _compiler(host, other)
+    prefix = cache_dir() / "pjsip" / _key(compiler, host, other)
     if _complete(prefix):
         return prefix
     with locked(prefix.with_suffix(".lock"), "PJSIP"):
         if not _complete(prefix):
-            _build_into(prefix, compiler, host)
+            _build_into(prefix, compiler, host, other)
     return prefix
 
 
@@ -83,9 +128,10 @@ def _complete(prefix: Path) -> bool:
     return (prefix / "lib" / "link.txt").is_file()
 
 
-def _compiler(host: str | None) -> str:
+def _compiler(host: str | None, variant: Variant | None) -> str:
     # With a host, CC would be the compiler of this machine's own programs.
-    compiler = f"{host}-gcc" if host else os.environ.get("CC") or "cc"
+    own = f"{host}-gcc" if host else os.environ.get("CC") or "cc"
+    compiler = variant.compiler if variant else own
     missing = [package for tool, package in NEEDED if shutil.which(tool) is None]
     if shutil.which(compiler.split()[0]) is None:
         missing.insert(0, f"gcc-{host}" if host else "gcc" if compiler == "cc" else compiler)
@@ -107,7 +153,7 @@ def _compiler(host: str | None) -> str:
     return compiler
 
 
-def _key(compiler: str, host: str | None) -> str:
+def _key(compiler: str, host: str | None, variant: Variant | None) -> str:
     pinned = load()
     parts = [
         RECIPE,
@@ -120,6 +166,7 @@ def _key(compiler: str, host: str | None) -> str:
         _openssl_version(compiler),
         (CRATE / "config_site.h").read_text(),
         *(f"{path.name}\n{path.read_text()}" for path in _patches()),
+        *([repr(variant)] if variant else []),
     ]
     digest = hashlib.sha256()
     for part in parts:
@@ -147,7 +194,7 @@ def _patches() -> list[Path]:
     return sorted((CRATE / "patches").glob("*.patch"))
 
 
-def _build_into(prefix: Path, compiler: str, host: str | None) -> None:
+def _build_into(prefix: Path, compiler: str, host: str | None, variant: Variant | None) -> None:
     pjproject, srtp = fetch("pjproject"), fetch("libsrtp2")
     log = prefix.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -157,7 +204,7 @@ def _build_into(prefix: Path, compiler: str, host: str | None) -> None:
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix="build-") as scratch:
         work = Path(scratch)
         stage = work / "stage"
-        steps = _Steps(log=log, env=_environment(compiler, host, stage))
+        steps = _Steps(log=log, env=_environment(compiler, host, stage, variant))
         configure = ["./configure", f"--prefix={stage}", *([f"--host={host}"] if host else [])]
         srtp_tree = _unpack(srtp, work / "srtp")
         steps.run("libsrtp: configure", srtp_tree, [*configure, *SRTP_FLAGS])
@@ -170,8 +217,12 @@ def _build_into(prefix: Path, compiler: str, host: str | None) -> None:
         cross = PJ_CROSS_FLAGS if host else ()
         steps.run("PJSIP: configure", tree, [*configure, *PJ_FLAGS, *cross])
         _check_tls(tree, log)
-        steps.run("PJSIP: compile", tree, ["make", jobs, "lib"])
-        _install(tree, stage, (host or platform.machine()).split("-")[0])
+        for folder, *targets in variant.parts if variant else ((".", "lib"),):
+            step = "PJSIP: compile" if folder == "." else f"PJSIP: compile {folder}"
+            where = tree if folder == "." else tree / folder / "build"
+            steps.run(step, where, ["make", jobs, *targets])
+        archives = (*variant.archives, *ARCHIVES) if variant else ARCHIVES
+        _install(tree, stage, (host or platform.machine()).split("-")[0], archives)
         shutil.rmtree(prefix, ignore_errors=True)
         stage.rename(prefix)
     say(f"PJSIP: built in {time.monotonic() - started:.0f} s")
@@ -214,15 +265,19 @@ class _Steps:
         say(f"{what}: {time.monotonic() - started:.0f} s")
 
 
-def _environment(compiler: str, host: str | None, stage: Path) -> dict[str, str]:
+def _environment(
+    compiler: str, host: str | None, stage: Path, variant: Variant | None
+) -> dict[str, str]:
     # MAKEFLAGS of a make around us would hand its job server down.
     env = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
     env.update(
         CC=compiler,
-        CFLAGS=f"{CFLAGS} -DNDEBUG -I{stage}/include",
+        CFLAGS=f"{variant.cflags if variant else CFLAGS} -DNDEBUG -I{stage}/include",
         LDFLAGS=f"-L{stage}/lib",
         LC_ALL="C.UTF-8",
     )
+    if variant:
+        env.update(CXX=variant.cxx)
     if host:
         env.update(AR=f"{host}-ar", RANLIB=f"{host}-ranlib")
     return env
@@ -242,13 +297,13 @@ def _unpack(archive: Path, into: Path) -> Path:
     return folders[0]
 
 
-def _install(tree: Path, stage: Path, machine: str) -> None:
+def _install(tree: Path, stage: Path, machine: str, archives: Sequence[str]) -> None:
     """Lay headers and archives out under plain names, and write link.txt last: it marks completeness."""
     for part in INCLUDES:
         shutil.copytree(tree / part / "include", stage / "include", dirs_exist_ok=True)
     library = stage / "lib"
     flags: list[str] = []
-    for name in ARCHIVES:
+    for name in archives:
         found = [path for path in tree.glob(f"*/lib/lib{name}-*.a") if _plain(path, name, machine)]
         if len(found) != 1:
             raise BuildError(f"lib{name} was not built: {[path.name for path in found]}")
@@ -271,8 +326,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="tools.pjsip", description="Build libsrtp and PJSIP.")
     parser.add_argument("--host", metavar="TRIPLE", help="for another machine: aarch64-linux-gnu")
+    parser.add_argument("--variant", choices=sorted(VARIANTS), help="for another purpose")
     try:
-        print(build(parser.parse_args(arguments).host))
+        options = parser.parse_args(arguments)
+        print(build(options.host, options.variant))
     except (BuildError, FetchError, OSError) as error:
         say(f"error: {error}")
         return 1

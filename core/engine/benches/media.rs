@@ -6,6 +6,9 @@
 //! tick, with ticks one behind the other; and the whole thread at its real pace, where caches are
 //! cold and the machine's other work counts. The kernel's delivery on loopback is within "send".
 
+#[path = "support/rows.rs"]
+mod rows;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -59,9 +62,11 @@ fn by_parts(calls: usize) -> Outcome<f64> {
     println!("{calls} calls, {ticks} ticks back to back:");
     for (name, ns) in PARTS.iter().zip(sums) {
         println!("  {name:<24} {:>7.2} µs", each(ns));
+        rows::add(&format!("{name}, {calls} calls"), "us", each(ns), None)?;
     }
     let all = each(sums.iter().sum());
     println!("  {:<24} {all:>7.2} µs", "together");
+    rows::add(&format!("tick back to back, {calls} calls"), "us", all, None)?;
     let [sent, received, lost, concealed] = probe.totals();
     println!("  packets sent {sent}, received {received}, lost {lost}; concealed {concealed}");
     Ok(all)
@@ -121,10 +126,12 @@ fn paced(calls: usize) -> Outcome<()> {
     let (after, now) = (cpu_of("vc-media-0")?, engine.engine_stats());
     let ticks = now.ticks - stats.ticks;
     let frames = (ticks * calls as u64) as f64;
+    let us = (after - before) as f64 / 1000.0 / frames;
+    rows::add(&format!("media thread at pace, {calls} calls"), "us", us, Some(40.0))?;
     println!(
         "  whole thread at pace     {:>7.2} µs  ({ticks} ticks, {} late, {} skipped, latest {} µs; \
          sent {}, received {}, lost {}, concealed {})",
-        (after - before) as f64 / 1000.0 / frames,
+        us,
         now.late_ticks,
         now.skipped_ticks,
         now.max_lateness_us,

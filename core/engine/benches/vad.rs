@@ -2,6 +2,9 @@
 //! Time of voice activity detection per call and 20 ms of its audio, by backend and number of
 //! calls. A window is 32 ms, so a call costs 0.625 of a window each 20 ms.
 
+#[path = "support/rows.rs"]
+mod rows;
+
 use std::time::{Duration, Instant};
 
 use voicecore_engine::signal::vad::{Backend, Bank, Rate};
@@ -9,7 +12,7 @@ use voicecore_engine::signal::vad::{Backend, Bank, Rate};
 const CALLS: [usize; 7] = [1, 3, 8, 16, 32, 100, 200];
 const BUDGET: Duration = Duration::from_millis(250);
 
-fn main() {
+fn main() -> std::io::Result<()> {
     println!("µs per call and 20 ms frame, staging included: best run / median run");
     for (rate, name) in [(Rate::R8k, "8 kHz"), (Rate::R16k, "16 kHz")] {
         for backend in Backend::available() {
@@ -17,10 +20,13 @@ fn main() {
             for calls in CALLS {
                 let (best, median) = measure(rate, backend, calls);
                 print!("  {calls:>3}: {best:.2} / {median:.2}");
+                let metric = format!("{name}, {}, {calls} calls", backend.name());
+                rows::add(&metric, "us", median, None)?;
             }
             println!();
         }
     }
+    Ok(())
 }
 
 /// Best and median µs per call and frame over as many runs as the budget allows.

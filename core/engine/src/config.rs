@@ -33,6 +33,8 @@ pub struct EngineConfig {
     pub dialogs: Policy,
     /// Folder for stereo WAV files; `None` records nothing.
     pub recording_dir: Option<PathBuf>,
+    /// Listen for speech; without it neither speech nor the caller's audio is told.
+    pub vad: bool,
     /// Audio handed over from before the first speech frame, ms.
     pub preroll_ms: u32,
     /// Speech probability at which speech begins, 0 to 1.
@@ -77,6 +79,7 @@ impl Default for EngineConfig {
             user_agent: "voice-edge".to_owned(),
             dialogs: Policy::default(),
             recording_dir: None,
+            vad: true,
             preroll_ms: 300,
             vad_threshold: 0.5,
             vad_release: 0.35,

@@ -12,7 +12,7 @@ use crate::error::{EngineError, SignallingError};
 use crate::guard::Network;
 use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::cores::isolated;
-use crate::media::{CallStats, MediaConfig, MediaEngine, MediaStats, VadConfig};
+use crate::media::{CallStats, Distribution, MediaConfig, MediaEngine, MediaStats, VadConfig};
 use crate::signalling::{attach, detach, next_id, Command, Dial, Register, SipHandle, Tenant};
 
 /// Longest that [`Engine::stop`] takes.
@@ -211,6 +211,23 @@ impl Engine {
     /// [`EngineError::NotRunning`] before start.
     pub fn event_fd(&self) -> Result<RawFd, EngineError> {
         lock(&self.event_fd).as_ref().map(AsRawFd::as_raw_fd).ok_or(EngineError::NotRunning)
+    }
+
+    /// A duplicate of [`Engine::event_fd`], to wait on.
+    ///
+    /// # Errors
+    /// [`EngineError::NotRunning`] before start, `media.failed` when descriptors have run out.
+    pub fn clone_event_fd(&self) -> Result<OwnedFd, EngineError> {
+        let fd = lock(&self.event_fd);
+        let clone = fd.as_ref().ok_or(EngineError::NotRunning)?.try_clone();
+        clone.map_err(|source| {
+            crate::media::MediaError::Start { what: "event descriptor", source }.into()
+        })
+    }
+
+    /// How late the parts of the ticks began so far, ns; empty unless running.
+    pub fn lateness(&self) -> Distribution {
+        self.tenant().ok().and_then(|t| t.with_media(MediaEngine::lateness)).unwrap_or_default()
     }
 
     /// Fetches all that happened since the last time. Never waits for the media thread.
@@ -459,6 +476,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
         cores: if config.media_cores.is_empty() { isolated() } else { config.media_cores.clone() },
         priority: config.media_priority,
         vad: VadConfig {
+            enabled: config.vad,
             threshold: config.vad_threshold,
             release: config.vad_release,
             speech_start_ms: config.speech_start_ms,

@@ -106,7 +106,7 @@ impl EngineConfig {
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
         codecs=default_codecs(), max_calls=200, user_agent="voice-edge", prack="supported", session_timer="supported",
         session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
-        recording_dir=None, preroll_ms=300,
+        recording_dir=None, vad=true, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
     // Keyword arguments of Python, one for each setting.
@@ -129,6 +129,7 @@ impl EngineConfig {
         replaces: &str,
         redirects: i64,
         recording_dir: Option<PathBuf>,
+        vad: bool,
         preroll_ms: i64,
         vad_threshold: f64,
         vad_release: f64,
@@ -166,6 +167,7 @@ impl EngineConfig {
                 redirects: ranged(py, "redirects", redirects)?,
             },
             recording_dir,
+            vad,
             preroll_ms: ranged(py, "preroll_ms", preroll_ms)?,
             vad_threshold: vad_threshold as f32,
             vad_release: vad_release as f32,
@@ -267,6 +269,11 @@ impl EngineConfig {
     #[getter]
     fn recording_dir(&self) -> Option<String> {
         self.inner.recording_dir.as_ref().map(|d| d.to_string_lossy().into_owned())
+    }
+
+    #[getter]
+    fn vad(&self) -> bool {
+        self.inner.vad
     }
 
     #[getter]

@@ -64,6 +64,7 @@ class EngineConfig:
         replaces: str = "allow",
         redirects: int = 3,
         recording_dir: str | PathLike[str] | None = None,
+        vad: bool = True,
         preroll_ms: int = 300,
         vad_threshold: float = 0.5,
         vad_release: float = 0.35,
@@ -101,6 +102,7 @@ class EngineConfig:
                 names; "refuse" answers 403.
             redirects: 3xx answers that one dialled call follows at most, 0 to 20; no target is tried twice.
             recording_dir: folder for stereo WAV files; None records nothing.
+            vad: Listen for speech. False: neither speech nor the caller's audio is told.
             preroll_ms: audio handed over from before the first speech.
             vad_threshold: speech probability at which speech begins.
             vad_release: speech probability below which a pause begins.
@@ -155,6 +157,8 @@ class EngineConfig:
     def redirects(self) -> int: ...
     @property
     def recording_dir(self) -> str | None: ...
+    @property
+    def vad(self) -> bool: ...
     @property
     def preroll_ms(self) -> int: ...
     @property

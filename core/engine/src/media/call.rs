@@ -70,6 +70,7 @@ pub(crate) struct Call {
     identity: Identity,
     jitter: JitterBuffer,
     ear: Ear,
+    listens: bool,
     tap: Option<Tap>,
     counters: Arc<CallCounters>,
     alive: Alive,
@@ -99,6 +100,7 @@ impl Call {
             identity,
             jitter: JitterBuffer::new(Codec::Pcma, cfg.jitter_min_ms, cfg.jitter_max_ms),
             ear: Ear::new(cfg.vad, cfg.preroll_ms),
+            listens: cfg.vad.enabled,
             tap,
             counters,
             alive: Alive::new(Limits {
@@ -235,6 +237,9 @@ impl Call {
             to.tell(Record::MediaTimeout { call: self.id, silent_ns });
         }
         self.dtmf.tell(self.id, now_ns, to);
+        if !self.listens {
+            return None;
+        }
         self.ear.hear(&self.caller, popped.at_ns)
     }
 
@@ -304,6 +309,11 @@ impl Call {
             }
             tap.finish();
         }
+    }
+
+    /// Whether it wants a place in the bank of voice activity.
+    pub(crate) fn listens(&self) -> bool {
+        self.listens
     }
 
     /// Whether the recorder tells the end of this call.

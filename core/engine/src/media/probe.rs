@@ -14,7 +14,7 @@ use super::counters::CallCounters;
 use super::outbox::{rings, Garbage, Inbox};
 use super::playout::{Entry, Level, Playout};
 use super::roster::PHASES;
-use super::shard::{Command, Line, Polls, Shard};
+use super::shard::{take, Command, Line, Polls, Shard};
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
 use super::{Codec, Direction, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
@@ -113,13 +113,37 @@ impl Probe {
                 *part += end - begin;
             }
         }
+        self.forget();
+        parts
+    }
+
+    /// One tick in which the hand-over of each datagram to its call is timed, in units of `clock`.
+    pub fn tick_timed(&mut self, clock: impl Fn() -> u64, times: &mut Vec<u64>) {
+        for phase in 0..PHASES {
+            self.now_ns += TICK_NS / PHASES as u64;
+            let now = self.now_ns;
+            self.shard.send(phase, now);
+            self.shard.receive_with(phase, |line, rtcp, source, data| {
+                let begin = clock();
+                take(line, rtcp, now, source, data);
+                if !rtcp {
+                    times.push(clock() - begin);
+                }
+            });
+            self.shard.decode(phase, now);
+            self.shard.judge(now);
+            self.shard.finish(phase);
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         while self.garbage.pop().is_some() {}
         while self.inbox.events.pop().is_ok() {}
         let n = self.inbox.audio.slots();
         if let Ok(chunk) = self.inbox.audio.read_chunk(n) {
             chunk.commit_all();
         }
-        parts
     }
 
     /// Packets sent, received, lost; frames concealed; over all calls.

@@ -208,7 +208,7 @@ impl Shard {
         if l.is_some() {
             return self.out.discard(Garbage::Line(line));
         }
-        line.call.slot = self.bank.open();
+        line.call.slot = if line.call.listens() { self.bank.open() } else { None };
         for (socket, rtcp) in [(line.sockets.rtp(), 0), (line.sockets.rtcp(), 1)] {
             let data = epoll::EventData::new_u64((place as u64) << 1 | rtcp);
             // It can only fail for lack of kernel memory; then the call stays deaf and its media
@@ -271,6 +271,15 @@ impl Shard {
     }
 
     pub(crate) fn receive(&mut self, phase: usize, now_ns: u64) {
+        self.receive_with(phase, |line, rtcp, source, data| take(line, rtcp, now_ns, source, data));
+    }
+
+    /// Reads what has come for the phase's calls and gives each datagram to `on`.
+    pub(crate) fn receive_with(
+        &mut self,
+        phase: usize,
+        mut on: impl FnMut(&mut Line, bool, SocketAddr, &[u8]),
+    ) {
         let Some(phase) = self.phases.get(phase) else { return };
         let mut buf = [0u8; DATAGRAM];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -280,7 +289,11 @@ impl Shard {
             for event in self.ready.iter().take(n) {
                 let data = event.data.u64();
                 let Some(Some(line)) = self.lines.get_mut((data >> 1) as usize) else { continue };
-                read_one(line, data & 1 == 1, now_ns, &mut buf);
+                let rtcp = data & 1 == 1;
+                let socket = if rtcp { line.sockets.rtcp() } else { line.sockets.rtp() };
+                // Readable may also mean an error the peer's host sent (ICMP); reading it clears it.
+                let Ok((n, source)) = socket.recv_from(&mut buf) else { continue };
+                on(line, rtcp, canonical(source), buf.get(..n).unwrap_or(&[]));
             }
         }
     }
@@ -330,13 +343,8 @@ impl Shard {
     }
 }
 
-/// Takes one datagram off a socket that is readable.
-fn read_one(line: &mut Line, rtcp: bool, now_ns: u64, buf: &mut [u8; DATAGRAM]) {
-    let socket = if rtcp { line.sockets.rtcp() } else { line.sockets.rtp() };
-    // Readable may also mean an error the peer's host sent (ICMP); reading it clears it.
-    let Ok((n, source)) = socket.recv_from(buf) else { return };
-    let source: SocketAddr = canonical(source);
-    let data = buf.get(..n).unwrap_or(&[]);
+/// Gives a datagram to its call.
+pub(crate) fn take(line: &mut Line, rtcp: bool, now_ns: u64, source: SocketAddr, data: &[u8]) {
     if rtcp {
         line.call.on_rtcp(now_ns, source, data);
     } else {

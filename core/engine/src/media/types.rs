@@ -41,6 +41,8 @@ pub struct MediaConfig {
 /// How speech probabilities become the start and the end of speech.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VadConfig {
+    /// Whether to listen for speech at all: without it, neither speech nor the caller's audio is told.
+    pub enabled: bool,
     /// Probability at which speech begins.
     pub threshold: f32,
     /// Probability below which a pause begins.
@@ -53,7 +55,13 @@ pub struct VadConfig {
 
 impl Default for VadConfig {
     fn default() -> Self {
-        VadConfig { threshold: 0.5, release: 0.35, speech_start_ms: 64, speech_end_ms: 600 }
+        VadConfig {
+            enabled: true,
+            threshold: 0.5,
+            release: 0.35,
+            speech_start_ms: 64,
+            speech_end_ms: 600,
+        }
     }
 }
 

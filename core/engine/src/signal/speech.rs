@@ -204,8 +204,13 @@ impl Ear {
 mod tests {
     use super::*;
 
-    const CFG: VadConfig =
-        VadConfig { threshold: 0.5, release: 0.35, speech_start_ms: 64, speech_end_ms: 600 };
+    const CFG: VadConfig = VadConfig {
+        enabled: true,
+        threshold: 0.5,
+        release: 0.35,
+        speech_start_ms: 64,
+        speech_end_ms: 600,
+    };
 
     fn run(cfg: VadConfig, probabilities: &[f32]) -> Vec<(usize, Decision)> {
         let mut d = Detector::new(cfg);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Figures for `tools.bench`, which makes a table and a file of them: one JSON object a line, to
+//! the file that BENCH_ROWS names. Without it nothing is written.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+/// Adds a figure. `at_most` is its aim, if there is one.
+pub fn add(metric: &str, unit: &str, value: f64, at_most: Option<f64>) -> io::Result<()> {
+    let Some(path) = std::env::var_os("BENCH_ROWS") else { return Ok(()) };
+    let aim = at_most.map_or(String::new(), |aim| format!(", \"at_most\": {aim}"));
+    // The names are ours: nothing in them needs escaping.
+    let line =
+        format!("{{\"metric\": \"{metric}\", \"unit\": \"{unit}\", \"value\": {value:.3}{aim}}}");
+    writeln!(OpenOptions::new().append(true).create(true).open(path)?, "{line}")
+}
