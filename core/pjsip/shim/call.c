@@ -278,6 +278,11 @@ static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_par
         vc_log(2, "a new offer has no common codec; refused");
         return;
     }
+    if (!vc_target_reachable(param->offer, call->sdp) ||
+        (param->rdata && vc_target_loops(param->offer, &param->rdata->pkt_info.src_addr))) {
+        vc_log(2, "a new offer names an address that media is not sent to; refused");
+        return;
+    }
     answer = vc_srtp_answer(inv->pool_prov, call->sdp, param->offer, &why);
     if (answer == NULL) {
         vc_log(2, why);

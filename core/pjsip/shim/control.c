@@ -56,7 +56,7 @@ int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text, vc_str *why)
     status = vc_sdp_parse(pool, text, &sdp);
     /* The application may offer less than the endpoint: that must be known before it hears of the call. */
     offer = status == 0 ? vc_pending_offer(call) : NULL;
-    if (offer && !vc_media_offer_ok(offer, vc_media_codecs(sdp))) {
+    if (offer && (!vc_media_offer_ok(offer, vc_media_codecs(sdp)) || !vc_target_reachable(offer, sdp))) {
         status = VC_ENOCODEC;
     } else if (offer && vc_srtp_answer(call->inv->pool_prov, sdp, offer, &no) == NULL) {
         *why = (vc_str){no, strlen(no)};

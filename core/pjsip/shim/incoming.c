@@ -72,6 +72,10 @@ static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
         vc_refuse(rdata, PJSIP_SC_NOT_ACCEPTABLE_HERE, "no common codec or no usable audio in the offer", NULL);
         return PJ_FALSE;
     }
+    if (vc_target_loops(info->sdp, &rdata->pkt_info.src_addr)) {
+        vc_refuse(rdata, PJSIP_SC_NOT_ACCEPTABLE_HERE, "the offer names this machine's own loopback", NULL);
+        return PJ_FALSE;
+    }
     *has_offer = 1;
     return PJ_TRUE;
 }

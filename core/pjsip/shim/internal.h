@@ -205,6 +205,12 @@ void vc_call_end(vc_call *call, unsigned status, int64_t retry_after);
 void vc_calls_reap(vc_endpoint *ep);
 int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out);
 
+/* target.c */
+pj_bool_t vc_target_parse(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned port, pj_sockaddr *out);
+pj_bool_t vc_target_ok(const pj_sockaddr *address);
+pj_bool_t vc_target_loops(const pjmedia_sdp_session *offer, const pj_sockaddr *source);
+pj_bool_t vc_target_reachable(const pjmedia_sdp_session *offer, const pjmedia_sdp_session *local);
+
 /* guard.c */
 pj_status_t vc_guard_init(pjsip_endpoint *sip);
 pj_bool_t vc_guard_invite(pjsip_rx_data *rdata);

@@ -70,26 +70,11 @@ static pj_bool_t is_audio(const pjmedia_sdp_media *m)
            (pj_stricmp2(&m->desc.transport, "RTP/AVP") == 0 || pj_stricmp2(&m->desc.transport, "RTP/SAVP") == 0);
 }
 
-/* Address of a stream: its c= or the session's. Names are not resolved: that would block the SIP thread. */
+/* Address of a stream that may be sent to. */
 static pj_bool_t address_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned port,
                             pj_sockaddr *out)
 {
-    const pjmedia_sdp_conn *conn = m->conn ? m->conn : sdp->conn;
-    pj_sockaddr parsed;
-    int af;
-    if (conn == NULL || port > 65535) {
-        return PJ_FALSE;
-    }
-    af = pj_stricmp2(&conn->addr_type, "IP6") == 0 ? pj_AF_INET6() : pj_AF_INET();
-    if (conn->addr.slen < 1 || conn->addr.slen > 45) {
-        return PJ_FALSE;
-    }
-    pj_sockaddr_init(af, &parsed, NULL, (pj_uint16_t)port);
-    if (pj_inet_pton(af, &conn->addr, pj_sockaddr_get_addr(&parsed)) != PJ_SUCCESS) {
-        return PJ_FALSE;
-    }
-    *out = parsed;
-    return PJ_TRUE;
+    return vc_target_parse(sdp, m, port, out) && vc_target_ok(out);
 }
 
 /* The codecs that a description lists, as bits. */
@@ -191,7 +176,9 @@ static void rtcp_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, 
         return; /* family stays 0: none */
     }
     pj_sockaddr_set_port(&address, (pj_uint16_t)port);
-    vc_addr_from(&address, out);
+    if (vc_target_ok(&address)) {
+        vc_addr_from(&address, out);
+    }
 }
 
 pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out)
