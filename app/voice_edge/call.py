@@ -134,12 +134,14 @@ class CallSession:
             "stats": figures,
         }
         self._log.info(
-            "ended status=%s by_remote=%s rx_packets=%s rx_lost=%s tx_packets=%s",
+            "ended status=%s by_remote=%s rx_packets=%s rx_lost=%s tx_packets=%s mos_rx=%s mos_tx=%s",
             event.status,
             event.by_remote,
             figures.get("rx_packets"),
             figures.get("rx_lost"),
             figures.get("tx_packets"),
+            _score(figures.get("mos_rx")),
+            _score(figures.get("mos_tx")),
         )
 
     def _feed(self, event: ev.Event) -> None:
@@ -331,6 +333,10 @@ class CallSession:
     @property
     def over(self) -> bool:
         return self.machine.state is State.ENDED
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 class _LineSamples:

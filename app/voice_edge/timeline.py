@@ -15,6 +15,10 @@ The document (``version`` 1), times in CLOCK_MONOTONIC nanoseconds or null::
         "requested_ns", "first_token_ns", "first_audio_ns", "first_sample_ns", "cut_ns",
         "heard_until_ns", "samples", "interrupted", "latency_ms"}]}
 
+``stats`` has loss and jitter of both directions, the round trip and the mean opinion score (E-model, ITU-T
+G.107) of what was heard here (``mos_rx``) and there (``mos_tx``, null when the peer reports nothing).
+Keys that were pressed are in no part of it.
+
 ``latency_ms`` is the time from the caller's last speech to the first sample of the answer on RTP.
 Agent turns withdrawn before a sample was heard have ``samples`` 0.
 """
@@ -37,11 +41,19 @@ _STATS = (
     "rx_late",
     "rx_duplicate",
     "rx_malformed",
+    "rx_foreign",
+    "rx_wrong_type",
+    "ssrc_changes",
     "jitter_ms",
+    "jitter_delay_ms",
     "tx_packets",
     "tx_errors",
     "concealed_frames",
     "rtt_ms",
+    "remote_lost",
+    "remote_jitter_ms",
+    "mos_rx",
+    "mos_tx",
     "playout_underruns",
 )
 

@@ -247,6 +247,7 @@ class CallStats:
         rx_duplicate: int = ...,
         rx_malformed: int = ...,
         rx_foreign: int = ...,
+        rx_wrong_type: int = ...,
         ssrc_changes: int = ...,
         jitter_ms: float = ...,
         jitter_delay_ms: float = ...,
@@ -256,6 +257,10 @@ class CallStats:
         concealed_frames: int = ...,
         rtt_ms: float | None = ...,
         remote_fraction_lost: float | None = ...,
+        remote_lost: int | None = ...,
+        remote_jitter_ms: float | None = ...,
+        mos_rx: float | None = ...,
+        mos_tx: float | None = ...,
         playout_underruns: int = ...,
         recording_gap_samples: int = ...,
         codec: str | None = ...,
@@ -287,6 +292,10 @@ class CallStats:
     @property
     def rx_foreign(self) -> int:
         """RTP packets from an address that is not the peer's: not played."""
+
+    @property
+    def rx_wrong_type(self) -> int:
+        """RTP packets of a payload type that was not agreed on: not played."""
 
     @property
     def ssrc_changes(self) -> int:
@@ -322,7 +331,26 @@ class CallStats:
 
     @property
     def remote_fraction_lost(self) -> float | None:
-        """Fraction of our packets the peer reports lost, 0 to 1."""
+        """Fraction of our packets the peer reports lost since its report before, 0 to 1."""
+
+    @property
+    def remote_lost(self) -> int | None:
+        """Our packets the peer misses by its last RTCP report, in all."""
+
+    @property
+    def remote_jitter_ms(self) -> float | None:
+        """Interarrival jitter of our packets by the peer's last report."""
+
+    @property
+    def mos_rx(self) -> float | None:
+        """Mean opinion score of what we hear, 1 to 4.5, over the whole call.
+
+        E-model (ITU-T G.107): loss as concealed, bursts, jitter buffer delay, half the round trip.
+        """
+
+    @property
+    def mos_tx(self) -> float | None:
+        """The same of what the peer hears, when its RTCP reports tell."""
 
     @property
     def playout_underruns(self) -> int:
@@ -363,6 +391,7 @@ class EngineStats:
         rx_duplicate: int = ...,
         rx_malformed: int = ...,
         rx_foreign: int = ...,
+        rx_wrong_type: int = ...,
         tx_packets: int = ...,
         tx_errors: int = ...,
         concealed_frames: int = ...,
@@ -433,6 +462,10 @@ class EngineStats:
     @property
     def rx_foreign(self) -> int:
         """RTP packets from an address that is not the peer's."""
+
+    @property
+    def rx_wrong_type(self) -> int:
+        """RTP packets of a payload type that was not agreed on."""
 
     @property
     def tx_packets(self) -> int:

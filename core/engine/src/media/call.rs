@@ -342,11 +342,21 @@ impl Call {
             c.ssrc_changes.set(s.receiver().switches());
             c.jitter_us.set((s.receiver().jitter_ms() * 1000.0) as u64);
             c.rtt_us_plus1.set(s.rtt_ns().map_or(0, |ns| ns / 1000 + 1));
-            let lost = s.remote_report().map_or(0, |r| u64::from(r.fraction_lost) + 1);
-            c.remote_lost_plus1.set(lost);
+            c.rx_gaps.set(s.receiver().gaps());
+            if let Some(r) = s.remote_report() {
+                c.remote_lost_plus1.set(u64::from(r.fraction_lost) + 1);
+                c.remote_lost_total.set(r.cumulative_lost.max(0) as u64);
+                c.remote_expected.set(s.remote_expected());
+                c.remote_jitter_us.set(u64::from(r.jitter) * 125);
+            }
         }
         c.rx_late.set(self.jitter.late());
-        c.jitter_delay_us.set((self.jitter.delay_ms() * 1000.0) as u64);
+        let delay_us = (self.jitter.delay_ms() * 1000.0) as u64;
+        c.jitter_delay_us.set(delay_us);
+        if self.flow.is_some() {
+            c.delay_sum_us.add(delay_us);
+            c.delay_ticks.add(1);
+        }
         c.concealed_frames.set(self.jitter.concealed());
         c.playout_underruns.set(self.playout.underruns());
         if let Some(tap) = &self.tap {

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::histogram::Histogram;
+use super::quality::{mos, Delay, Loss};
 use super::{CallStats, Codec, MediaStats};
 
 /// A number with one writer.
@@ -50,6 +51,13 @@ pub(crate) struct CallCounters {
     pub(crate) concealed_frames: Counter,
     pub(crate) rtt_us_plus1: Counter,
     pub(crate) remote_lost_plus1: Counter,
+    pub(crate) remote_lost_total: Counter,
+    pub(crate) remote_expected: Counter,
+    pub(crate) remote_jitter_us: Counter,
+    pub(crate) rx_gaps: Counter,
+    /// Jitter buffer delay of all ticks so far, and their number.
+    pub(crate) delay_sum_us: Counter,
+    pub(crate) delay_ticks: Counter,
     pub(crate) playout_underruns: Counter,
     pub(crate) recording_gap: Counter,
     pub(crate) codec_plus1: Counter,
@@ -57,6 +65,28 @@ pub(crate) struct CallCounters {
 
 impl CallCounters {
     pub(crate) fn stats(&self) -> CallStats {
+        let mut stats = self.plain_stats();
+        let Some(codec) = stats.codec else { return stats };
+        let unique = stats.rx_packets.saturating_sub(stats.rx_duplicate);
+        let heard = Loss {
+            expected: unique + stats.rx_lost,
+            lost: stats.rx_lost + stats.rx_late,
+            gaps: Some(self.rx_gaps.get() + stats.rx_late),
+        };
+        let ticks = self.delay_ticks.get().max(1);
+        let buffer = (self.delay_sum_us.get() / ticks) as f64 / 1000.0;
+        stats.mos_rx = mos(codec, heard, Delay { round_trip: stats.rtt_ms, buffer });
+        if let (Some(lost), Some(jitter)) = (stats.remote_lost, stats.remote_jitter_ms) {
+            let told = Loss { expected: self.remote_expected.get(), lost, gaps: None };
+            // Its buffer is not told; one that takes most of the jitter away is twice as long.
+            let delay = Delay { round_trip: stats.rtt_ms, buffer: 2.0 * jitter };
+            stats.mos_tx = mos(codec, told, delay);
+        }
+        stats
+    }
+
+    fn plain_stats(&self) -> CallStats {
+        let reported = self.remote_lost_plus1.get() > 0;
         CallStats {
             rx_packets: self.rx_packets.get(),
             rx_bytes: self.rx_bytes.get(),
@@ -75,6 +105,10 @@ impl CallCounters {
             concealed_frames: self.concealed_frames.get(),
             rtt_ms: some(self.rtt_us_plus1.get()).map(|us| us as f64 / 1000.0),
             remote_fraction_lost: some(self.remote_lost_plus1.get()).map(|v| v as u8),
+            remote_lost: reported.then(|| self.remote_lost_total.get()),
+            remote_jitter_ms: reported.then(|| self.remote_jitter_us.get() as f64 / 1000.0),
+            mos_rx: None,
+            mos_tx: None,
             playout_underruns: self.playout_underruns.get(),
             recording_gap_samples: self.recording_gap.get(),
             codec: some(self.codec_plus1.get()).map(|v| match v {

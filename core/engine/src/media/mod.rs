@@ -19,6 +19,7 @@ pub mod plc;
 #[doc(hidden)]
 pub mod probe;
 mod purpose;
+mod quality;
 pub mod resample;
 mod roster;
 mod shard;

@@ -199,8 +199,16 @@ pub struct CallStats {
     pub concealed_frames: u64,
     /// Round-trip time from RTCP (RFC 3550 6.4.1), ms.
     pub rtt_ms: Option<f64>,
-    /// Loss the peer reports of our packets (RTCP), in 1/256.
+    /// Loss the peer reports of our packets (RTCP) since its report before, in 1/256.
     pub remote_fraction_lost: Option<u8>,
+    /// Packets of ours that the peer misses by its last report, in all.
+    pub remote_lost: Option<u64>,
+    /// Interarrival jitter of our packets by the peer's last report, ms.
+    pub remote_jitter_ms: Option<f64>,
+    /// Mean opinion score of what we hear, 1 to 4.5 (E-model, ITU-T G.107), over the whole call.
+    pub mos_rx: Option<f64>,
+    /// The same of what the peer hears, by its reports.
+    pub mos_tx: Option<f64>,
     /// Times the play-out queue ran dry inside a turn.
     pub playout_underruns: u64,
     /// Samples a channel of the recording replaced by silence.

@@ -344,3 +344,19 @@ fn packets_before_the_first_sdp_are_ignored() {
     let p = RtpPacket::parse(&peer.packet(FRAME)).map(|p| p.payload.len());
     assert_eq!(p, Ok(FRAME));
 }
+
+#[test]
+fn the_score_of_a_call_falls_with_loss_and_needs_no_reports() {
+    let scores: Vec<f64> = [0, 2, 5, 20]
+        .iter()
+        .map(|loss_percent| {
+            let mut rig = Rig::flowing(21);
+            rig.talk(&mut Peer::default(), Net { loss_percent: *loss_percent, ..CLEAN }, 1500);
+            assert_eq!(rig.stats().mos_tx, None, "nobody reported");
+            rig.stats().mos_rx.unwrap_or(0.0)
+        })
+        .collect();
+    println!("mos_rx at 0, 2, 5, 20 % loss: {scores:.2?}");
+    assert!(scores[0] > 4.4 && scores[3] < 3.0, "{scores:?}");
+    assert!(scores.windows(2).all(|s| s[1] < s[0] - 0.1), "{scores:?}");
+}
