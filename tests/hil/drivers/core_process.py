@@ -54,6 +54,7 @@ class Appliance:
         self._engine = engine
         self._notes = [float(note) for note in options.notes.split(",")]
         self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[int, voicecore.Call] = {}
 
     def spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -84,6 +85,7 @@ class Appliance:
         await self._serve(call, words)
 
     async def _serve(self, call: voicecore.Call, words: str) -> None:
+        self._calls[call.id] = call
         say("call", id=call.id, sip_call_id=call.sip_call_id, direction=call.direction)
         self.spawn(self._report(call))
         silent = "silent" in words.split(".")
@@ -125,6 +127,14 @@ class Appliance:
             await call.answer()
         except voicecore.VoicecoreError as error:
             say("refused", id=call.id, verb="answer", kind=type(error).__name__, code=error.code)
+
+    async def dtmf(self, number: int, digits: str, times: dict[str, int]) -> None:
+        try:
+            await self._calls[number].send_dtmf(digits, **times)
+            say("dtmf_sent", id=number)
+        except voicecore.VoicecoreError as error:
+            status = getattr(error, "status", None)
+            say("dtmf_failed", id=number, code=error.code, status=status)
 
     async def _play(self, call: voicecore.Call) -> None:
         """Keep a few seconds of melody queued until the call is gone."""
@@ -171,6 +181,8 @@ async def commands(appliance: Appliance, engine: voicecore.Engine, stop: asyncio
         elif order["op"] == "undrain":
             engine.undrain()
             say("draining", on=engine.draining)
+        elif order["op"] == "dtmf":
+            appliance.spawn(appliance.dtmf(order["id"], order["digits"], order["times"]))
         elif order["op"] == "stop":
             break
     stop.set()
@@ -187,6 +199,7 @@ async def main(options: argparse.Namespace) -> None:
         recording_dir=options.record,
         media_timeout_s=options.media_timeout,
         media_priority=options.media_priority,
+        **json.loads(options.set),
         guard=voicecore.GuardConfig(**json.loads(options.guard)),
     )
     stop = asyncio.Event()
@@ -216,6 +229,7 @@ if __name__ == "__main__":
     parser.add_argument("--media-priority", type=int, metavar="1-99", help="SCHED_FIFO")
     parser.add_argument("--notes", default="500,700,1200", metavar="HERTZ,…")
     parser.add_argument("--guard", default="{}", metavar="JSON", help="for voicecore.GuardConfig")
+    parser.add_argument("--set", default="{}", metavar="JSON", help="more of EngineConfig")
     parser.add_argument("--control", action="store_true", help="take orders on standard input")
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
     asyncio.run(main(parser.parse_args()))

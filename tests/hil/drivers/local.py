@@ -39,6 +39,9 @@ class LocalCore:
         name: str = "core",
         bind: str = "127.0.0.1",
         guard: Mapping[str, object] | None = None,
+        settings: Mapping[str, object] | None = None,
+        prefix: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         media_ports = 2 * max_calls + 10
         low = free_block(media_ports)
@@ -48,13 +51,15 @@ class LocalCore:
         args += ["--max-calls", str(max_calls), "--media-timeout", str(media_timeout_s)]
         args += ["--notes", ",".join(str(note) for note in notes)]
         args += ["--bind", bind, "--guard", json.dumps(dict(guard or {}))]
+        args += ["--set", json.dumps(dict(settings or {}))]
         if media_priority is not None:
             args += ["--media-priority", str(media_priority)]
         if record is not None:
             record.mkdir(parents=True, exist_ok=True)
             args += ["--record", str(record)]
         self.notes = tuple(notes)
-        self.process = Process(name, args, directory, env=python_environment(), stdin=True)
+        environment = {**python_environment(), **(env or {})}
+        self.process = Process(name, [*prefix, *args], directory, env=environment, stdin=True)
         self._read = 0
         self._events: list[Event] = []
         try:
@@ -123,6 +128,10 @@ class LocalCore:
     def _is_draining(self) -> bool | None:
         told = self.events("draining")
         return bool(told[-1]["on"]) if told else None
+
+    def dtmf(self, number: int, digits: str, **times: int) -> None:
+        """Send keys; `dtmf_sent` or `dtmf_failed` follows."""
+        self._order(op="dtmf", id=number, digits=digits, times=times)
 
     def _order(self, **fields: Any) -> None:
         self.process.write(json.dumps(fields))

@@ -20,15 +20,23 @@ class Dialog:
     """Answered and acknowledged when made; ended by BYE on leaving."""
 
     def __init__(
-        self, caller: Datagrams, name: str, *, words: str = "answer", rtp_port: int = 40000
+        self,
+        caller: Datagrams,
+        name: str,
+        *,
+        words: str = "answer",
+        rtp_port: int = 40000,
+        **offer: str,
     ) -> None:
+        """`offer` goes to `Datagrams.invite`, such as another `body`."""
         self._caller = caller
         self._words = words
         self.call_id = f"{name}-{caller.address[1]}@127.0.0.1"
-        invite = caller.invite(user=words, call_id=self.call_id, rtp_port=rtp_port)
+        invite = caller.invite(user=words, call_id=self.call_id, rtp_port=rtp_port, **offer)
         answer = caller.answer_to(invite)
         assert answer, "the call was not answered"
         assert status_of(answer) == 200, answer
+        self.answer = answer
         self.to_tag = tag(answer, "To")
         port = re.search(rb"^m=audio (\d+)", answer, re.MULTILINE)
         host = re.search(rb"^c=IN IP4 (\S+?)\r", answer, re.MULTILINE)
