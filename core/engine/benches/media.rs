@@ -109,6 +109,7 @@ fn paced(calls: usize) -> Outcome<()> {
                 telephone_event: None,
                 rx_telephone_event: None,
                 rtcp: RtcpWay::Beside,
+                comfort_noise: None,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,
             },

@@ -74,7 +74,7 @@ impl Default for EngineConfig {
             tcp: true,
             public_address: None,
             rtp_ports: (16384, 32767),
-            codecs: vec![Codec::Pcma, Codec::Pcmu],
+            codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
             max_calls: 200,
             user_agent: "voice-edge".to_owned(),
             dialogs: Policy::default(),
@@ -176,7 +176,11 @@ impl EngineConfig {
             ));
         }
         if self.codecs.is_empty() {
-            return Err(bad("codecs", "no codec given".to_owned(), "give PCMA, PCMU or both"));
+            return Err(bad(
+                "codecs",
+                "no codec given".to_owned(),
+                "give one or more of PCMA, PCMU, G722",
+            ));
         }
         for (i, codec) in self.codecs.iter().enumerate() {
             if self.codecs.iter().take(i).any(|c| c == codec) {

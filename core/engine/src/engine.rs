@@ -483,5 +483,6 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
             speech_end_ms: config.speech_end_ms,
         },
         max_calls: config.max_calls,
+        wideband: config.codecs.contains(&pjsip_sys::Codec::G722),
     }
 }

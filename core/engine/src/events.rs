@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the media thread tells, and the batch in which it is fetched.
 //!
-//! All times are CLOCK_MONOTONIC nanoseconds. Audio is 16-bit little-endian mono PCM at the line
-//! rate of 8000 Hz.
+//! All times are CLOCK_MONOTONIC nanoseconds. Audio is 16-bit little-endian mono PCM at the
+//! call's rate, 8000 or 16000 Hz.
 
 use std::fmt;
 

@@ -41,7 +41,10 @@ static unsigned codec_of(const pjmedia_sdp_media *m, unsigned i)
     if (format_is(m, i, "PCMA", 8)) {
         return VC_CODEC_PCMA;
     }
-    return format_is(m, i, "PCMU", 0) ? VC_CODEC_PCMU : 0;
+    if (format_is(m, i, "PCMU", 0)) {
+        return VC_CODEC_PCMU;
+    }
+    return format_is(m, i, "G722", 9) ? VC_CODEC_G722 : 0;
 }
 
 static unsigned pt_of_codec(const pjmedia_sdp_media *m, unsigned codec)
@@ -58,6 +61,17 @@ static unsigned pt_of_events(const pjmedia_sdp_media *m)
 {
     for (unsigned i = 0; i < m->desc.fmt_count; i++) {
         if (format_is(m, i, "telephone-event", NO_PT)) {
+            return payload_type(&m->desc.fmt[i]);
+        }
+    }
+    return NO_PT;
+}
+
+/* Comfort noise (RFC 3389). G.722 has an RTP clock of 8000 Hz, so 13 goes with each of our codecs. */
+static unsigned pt_of_noise(const pjmedia_sdp_media *m)
+{
+    for (unsigned i = 0; i < m->desc.fmt_count; i++) {
+        if (format_is(m, i, "CN", 13)) {
             return payload_type(&m->desc.fmt[i]);
         }
     }
@@ -140,22 +154,29 @@ static unsigned direction_of(const pjmedia_sdp_session *sdp, const pjmedia_sdp_m
     return VC_SENDS | VC_RECEIVES;
 }
 
-/* a=ptime in ms (RFC 8866 6.4); 20 when absent or out of reason. */
-static unsigned ptime_of(const pjmedia_sdp_media *m)
+/* An attribute of a number of ms; `absent` when it is not there or out of reason. */
+static unsigned ms_of(const pjmedia_sdp_media *m, const char *name, unsigned absent)
 {
-    const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, "ptime", NULL);
+    const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, name, NULL);
     pj_str_t value;
     unsigned long ms;
     if (attr == NULL) {
-        return 20;
+        return absent;
     }
     value = attr->value;
     pj_strtrim(&value);
     if (value.slen < 1 || value.slen > 3) {
-        return 20;
+        return absent;
     }
     ms = pj_strtoul(&value);
-    return ms >= 10 && ms <= 200 ? (unsigned)ms : 20;
+    return ms >= 10 && ms <= 200 ? (unsigned)ms : absent;
+}
+
+/* What the peer wants to get (RFC 8866 6.4): a=ptime, 20 ms without, and never more than its a=maxptime. */
+static unsigned ptime_of(const pjmedia_sdp_media *m)
+{
+    unsigned wanted = ms_of(m, "ptime", 20), most = ms_of(m, "maxptime", 200);
+    return PJ_MIN(wanted, most / 10 * 10);
 }
 
 /* a=rtcp (RFC 3605), else RTP's port + 1. */
@@ -207,6 +228,7 @@ pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_
         rx = pt_of_events(ours);
         out->tx_event_pt = (uint8_t)(rx != NO_PT ? tx : NO_PT);
         out->rx_event_pt = (uint8_t)(tx != NO_PT ? rx : NO_PT);
+        out->cn_pt = (uint8_t)(pt_of_noise(theirs) != NO_PT ? pt_of_noise(ours) : NO_PT);
         out->ptime_ms = (uint8_t)ptime_of(theirs);
         vc_addr_from(&rtp, &out->rtp);
         rtcp_of(remote, theirs, &rtp, &out->rtcp);

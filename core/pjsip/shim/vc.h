@@ -16,7 +16,7 @@ enum { VC_ENOCALL = -1, VC_ENOREG = -2, VC_ESTATE = -3, VC_ESDP = -4, VC_EURI = 
 
 enum { VC_UDP = 1, VC_TCP = 2, VC_TLS = 3 };
 
-enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2 }; /* bits */
+enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2, VC_CODEC_G722 = 4 }; /* bits */
 
 enum { VC_SENDS = 1, VC_RECEIVES = 2 }; /* bits of vc_media.direction, as seen from us */
 
@@ -43,7 +43,7 @@ typedef struct vc_media {
     uint8_t rx_event_pt; /* 0xff: none */
     uint8_t ptime_ms;
     uint8_t direction; /* VC_SENDS | VC_RECEIVES */
-    uint8_t reserved;
+    uint8_t cn_pt;     /* of comfort noise; 0xff: none */
 } vc_media;
 
 enum {

@@ -38,6 +38,7 @@ pub(crate) fn codec_bits(codecs: &[Codec]) -> u32 {
         bits | u32::from(match codec {
             Codec::Pcma => ffi::CODEC_PCMA,
             Codec::Pcmu => ffi::CODEC_PCMU,
+            Codec::G722 => ffi::CODEC_G722,
         })
     })
 }
@@ -46,6 +47,7 @@ pub(crate) fn media_from_c(media: &ffi::Media) -> Option<MediaDescription> {
     let codec = match media.codec {
         ffi::CODEC_PCMA => Codec::Pcma,
         ffi::CODEC_PCMU => Codec::Pcmu,
+        ffi::CODEC_G722 => Codec::G722,
         _ => return None,
     };
     let direction = match (media.direction & ffi::SENDS != 0, media.direction & ffi::RECEIVES != 0)
@@ -63,6 +65,7 @@ pub(crate) fn media_from_c(media: &ffi::Media) -> Option<MediaDescription> {
         rx_payload_type: media.rx_pt,
         telephone_event: (media.tx_event_pt != ffi::NO_PT).then_some(media.tx_event_pt),
         rx_telephone_event: (media.rx_event_pt != ffi::NO_PT).then_some(media.rx_event_pt),
+        comfort_noise: (media.cn_pt != ffi::NO_PT).then_some(media.cn_pt),
         ptime_ms: media.ptime_ms,
         direction,
     })

@@ -23,6 +23,7 @@ pub(crate) const TLS: u32 = 3;
 
 pub(crate) const CODEC_PCMA: u8 = 1;
 pub(crate) const CODEC_PCMU: u8 = 2;
+pub(crate) const CODEC_G722: u8 = 4;
 pub(crate) const SENDS: u8 = 1;
 pub(crate) const RECEIVES: u8 = 2;
 pub(crate) const NO_PT: u8 = 0xff;
@@ -96,7 +97,7 @@ pub(crate) struct Media {
     pub rx_event_pt: u8,
     pub ptime_ms: u8,
     pub direction: u8,
-    pub reserved: u8,
+    pub cn_pt: u8,
 }
 
 #[repr(C)]

@@ -18,6 +18,9 @@ pub enum Codec {
     Pcma,
     /// G.711 µ-law, 8 kHz, static payload type 0.
     Pcmu,
+    /// G.722 at 64 kbit/s: audio of 16 kHz, static payload type 9, and an RTP clock of 8000 Hz all
+    /// the same (RFC 3551 §4.5.2).
+    G722,
 }
 
 impl Codec {
@@ -26,6 +29,7 @@ impl Codec {
         match self {
             Codec::Pcma => "PCMA",
             Codec::Pcmu => "PCMU",
+            Codec::G722 => "G722",
         }
     }
 
@@ -34,6 +38,7 @@ impl Codec {
         match self {
             Codec::Pcma => 8,
             Codec::Pcmu => 0,
+            Codec::G722 => 9,
         }
     }
 
@@ -157,7 +162,7 @@ impl Default for EndpointConfig {
         EndpointConfig {
             user_agent: "voice-edge".to_owned(),
             log_level: 2,
-            codecs: vec![Codec::Pcma, Codec::Pcmu],
+            codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
             max_calls: 200,
             nameservers: Vec::new(),
         }
@@ -331,7 +336,10 @@ pub struct MediaDescription {
     pub telephone_event: Option<u8>,
     /// Payload type the peer sends `telephone-event` with, when agreed.
     pub rx_telephone_event: Option<u8>,
-    /// Packet time the peer asks of us, in ms (RFC 8866 §6.4); 20 when it asks for none.
+    /// Payload type of comfort noise (RFC 3389), when agreed.
+    pub comfort_noise: Option<u8>,
+    /// Packet time the peer asks of us, in ms (RFC 8866 §6.4), at most its `maxptime`; 20 when it
+    /// asks for none.
     pub ptime_ms: u8,
     /// As seen from us.
     pub direction: Direction,

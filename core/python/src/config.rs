@@ -41,7 +41,8 @@ pub fn codec(py: Python<'_>, name: &str) -> PyResult<Codec> {
     match name.to_ascii_uppercase().as_str() {
         "PCMA" => Ok(Codec::Pcma),
         "PCMU" => Ok(Codec::Pcmu),
-        _ => Err(bad(py, "codecs", format!("{name:?} is not known"), "use PCMA, PCMU or both")),
+        "G722" => Ok(Codec::G722),
+        _ => Err(bad(py, "codecs", format!("{name:?} is not known"), "use PCMA, PCMU, G722")),
     }
 }
 

@@ -66,6 +66,7 @@ counters! {
         playout_underruns: u64,
         recording_gap_samples: u64,
         codec: Option<String>,
+        rate: u32,
     }
 }
 
@@ -132,6 +133,7 @@ impl From<&media::CallStats> for CallStats {
             playout_underruns: s.playout_underruns,
             recording_gap_samples: s.recording_gap_samples,
             codec: s.codec.map(|c| c.name().to_owned()),
+            rate: s.rate,
         }
     }
 }

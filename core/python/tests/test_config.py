@@ -15,7 +15,7 @@ def test_defaults() -> None:
     config = EngineConfig()
     assert (config.bind, config.sip_port, config.tcp) == ("0.0.0.0", 5060, True)
     assert config.rtp_ports == (16384, 32767)
-    assert config.codecs == ["PCMA", "PCMU"]
+    assert config.codecs == ["PCMA", "PCMU", "G722"]
     assert config.recording_dir is None
     assert config.media_priority is None
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Literal, TypeAlias
 
@@ -68,6 +69,7 @@ class Call(InDialog):
         "_events_dropped",
         "_id",
         "_native",
+        "_rate",
         "_recording",
         "_sip_call_id",
         "_source",
@@ -94,6 +96,7 @@ class Call(InDialog):
         self._sip_call_id = sip_call_id
         self._source = source
         self._recording: str | None = None
+        self._rate = 8000
         self._events: Stream[CallEvent] = Stream(_QUEUED_EVENTS)
         self._events_dropped = 0
         self._answered: asyncio.Future[None] | None = None
@@ -134,9 +137,22 @@ class Call(InDialog):
     def recording(self) -> str | None:
         """Path of the WAV once answered, when ``recording_dir`` is set.
 
-        Stereo, 8 kHz, 16 bit: left the far end, right this engine. Complete after `CallEnded`.
+        Stereo, 16 bit, at the call's `rate`: left the far end, right this engine. Complete after
+        `CallEnded`.
         """
         return self._recording
+
+    @property
+    def rate(self) -> int:
+        """Sampling rate of the call in Hz: of its audio events, its recording and what
+        `PlayoutFinished` counts.
+
+        16000 when the first codec agreed on is G.722, else 8000; it stays for the call's life,
+        whatever a later offer changes. 8000 until a codec is agreed on (answer, early media).
+        """
+        with contextlib.suppress(CallGone):  # its end may be on the way, not fetched yet
+            self._rate = self.stats().rate or self._rate
+        return self._rate
 
     @property
     def ended(self) -> CallEnded | None:

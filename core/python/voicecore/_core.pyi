@@ -88,7 +88,9 @@ class EngineConfig:
             public_address: told to peers in Contact and SDP, behind a one-to-one NAT.
             rtp_ports: first and last UDP port for RTP and RTCP, two ports a call;
                 (16384, 32767) unless given.
-            codecs: "PCMA", "PCMU", best first; both in this order unless given.
+            codecs: "PCMA", "PCMU", "G722", in the order they are offered; all in this order unless
+                given. Of a peer's offer its first choice among them is taken. A call on G722 has
+                16 kHz inside; see `Call.rate`.
             max_calls: the next call is answered 503.
             user_agent: of the first engine in the process.
             prack: reliable provisional answers (100rel, RFC 3262), both roles: "off" (peers that require
@@ -264,6 +266,7 @@ class CallStats:
         playout_underruns: int = ...,
         recording_gap_samples: int = ...,
         codec: str | None = ...,
+        rate: int = ...,
     ) -> CallStats: ...
     @property
     def rx_packets(self) -> int:
@@ -363,6 +366,10 @@ class CallStats:
     @property
     def codec(self) -> str | None:
         """Codec in use, such as "PCMA"."""
+
+    @property
+    def rate(self) -> int:
+        """Rate of the call's audio in Hz, 8000 or 16000; 0 until the first codec is agreed on."""
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
@@ -587,7 +594,7 @@ class Audio:
 
     @property
     def pcm(self) -> memoryview:
-        """int16 little-endian mono, 8 kHz."""
+        """int16 little-endian mono at the call's rate (`Call.rate`)."""
 
 @final
 class PlayoutStarted:

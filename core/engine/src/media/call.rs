@@ -6,23 +6,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::alive::{Alive, Limits};
+use super::coder::Encoder;
 use super::counters::CallCounters;
 use super::dtmf::{Dtmf, Keys, Step};
-use super::g711;
 use super::jitter::{Arrival, JitterBuffer};
 use super::outbox::{Outbox, Record};
 use super::playout::Playout;
-use super::{Codec, MediaConfig, MediaParams, Purpose, FRAME, TICK_NS};
+use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::Tap;
-use crate::signal::speech::{Decision, Ear, WINDOW};
+use crate::signal::speech::{Decision, Ear};
 use crate::signal::vad::Slot;
 use crate::transport::rtp::event::PAYLOAD;
 use crate::transport::rtp::packet::HEADER;
 use crate::transport::rtp::rtcp::Builder;
 use crate::transport::rtp::session::{Identity, Session};
 
-/// Longest packet we send: 60 ms.
+/// Longest packet we send, in RTP time: 60 ms.
 const MAX_PACKET: usize = 480;
 
 /// Which of a call's two sockets.
@@ -41,8 +41,9 @@ impl<F: FnMut(Port, SocketAddr, &[u8]) -> bool> Send for F {}
 struct Flow {
     params: MediaParams,
     session: Session,
-    /// Samples in a packet we send.
+    /// Length of a packet we send, in RTP time.
     packet: usize,
+    encoder: Encoder,
 }
 
 impl Flow {
@@ -75,11 +76,14 @@ pub(crate) struct Call {
     counters: Arc<CallCounters>,
     alive: Alive,
     dtmf: Dtmf,
-    /// Samples that wait for the packet to become full.
-    waiting: [i16; MAX_PACKET + FRAME],
+    /// Rate of everything here; the first SDP decides it.
+    rate: Rate,
+    /// Samples that wait for the packet to become full, and how many that are in RTP time.
+    waiting: [i16; 2 * MAX_PACKET + MAX_FRAME],
     waiting_len: usize,
-    caller: [i16; FRAME],
-    agent: [i16; FRAME],
+    /// The last frames, of the line's rate.
+    caller: [i16; MAX_FRAME],
+    agent: [i16; MAX_FRAME],
     ended_now: bool,
 }
 
@@ -98,8 +102,8 @@ impl Call {
             playout,
             flow: None,
             identity,
-            jitter: JitterBuffer::new(Codec::Pcma, cfg.jitter_min_ms, cfg.jitter_max_ms),
-            ear: Ear::new(cfg.vad, cfg.preroll_ms),
+            jitter: JitterBuffer::new(Rate::R8k, cfg.jitter_min_ms, cfg.jitter_max_ms),
+            ear: Ear::new(cfg.vad, cfg.preroll_ms, cfg.wideband),
             listens: cfg.vad.enabled,
             tap,
             counters,
@@ -108,23 +112,40 @@ impl Call {
                 noise_ns: (cfg.media_timeout_dtx_s * 1e9) as u64,
             }),
             dtmf: Dtmf::default(),
-            waiting: [0; MAX_PACKET + FRAME],
+            rate: Rate::R8k,
+            waiting: [0; 2 * MAX_PACKET + MAX_FRAME],
             waiting_len: 0,
-            caller: [0; FRAME],
-            agent: [0; FRAME],
+            caller: [0; MAX_FRAME],
+            agent: [0; MAX_FRAME],
             ended_now: false,
         }
     }
 
-    /// Outcome of an offer/answer exchange.
-    pub(crate) fn set_media(&mut self, params: MediaParams, now_ns: u64) {
+    /// Rate of the call's audio, once the first SDP has decided it.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.flow.as_ref().map(|_| self.rate)
+    }
+
+    /// Outcome of an offer/answer exchange. `line` is the rate of the call: the first time it is
+    /// taken over, later it is ignored.
+    pub(crate) fn set_media(&mut self, params: MediaParams, line: Rate, now_ns: u64) {
+        if self.flow.is_none() {
+            self.rate = line;
+            self.jitter.set_rate(line);
+            self.ear.set_rate(line);
+            self.playout.set_rate(line);
+            if let Some(tap) = &mut self.tap {
+                tap.set_rate(line);
+            }
+        }
         self.jitter.set_codec(params.codec);
         self.counters.set_codec(params.codec);
         let packet = packet_samples(params.ptime_ms);
         match &mut self.flow {
             None => {
                 let session = Session::new(self.identity, &params, now_ns);
-                self.flow = Some(Flow { params, session, packet });
+                let encoder = Encoder::new(line);
+                self.flow = Some(Flow { params, session, packet, encoder });
             }
             Some(flow) => {
                 flow.session.on_sdp(&params, now_ns);
@@ -141,18 +162,23 @@ impl Call {
         let Some(media) = flow.session.on_datagram(now_ns, source, data) else { return };
         let (receives, packet) = (flow.params.direction.receives(), &media.packet);
         self.alive.heard(media.purpose == Purpose::Noise, now_ns);
+        if !receives {
+            return;
+        }
+        let arrival = |codec| Arrival {
+            timestamp: packet.timestamp,
+            codec,
+            payload: packet.payload,
+            fresh: media.fresh,
+            follows: media.follows,
+            newest: media.newest,
+            at_ns: now_ns,
+        };
         match media.purpose {
-            Purpose::Audio(codec) if receives => self.jitter.insert(&Arrival {
-                timestamp: packet.timestamp,
-                codec,
-                payload: packet.payload,
-                fresh: media.fresh,
-                follows: media.follows,
-                newest: media.newest,
-                at_ns: now_ns,
-            }),
-            Purpose::Event if receives => self.dtmf.hear(now_ns, &media, &mut self.jitter),
-            _ => {}
+            Purpose::Audio(codec) => self.jitter.insert(&arrival(codec)),
+            Purpose::Noise => self.jitter.insert_noise(&arrival(flow.params.codec)),
+            Purpose::Event => self.dtmf.hear(now_ns, &media, &mut self.jitter),
+            Purpose::Unknown => {}
         }
     }
 
@@ -179,6 +205,7 @@ impl Call {
         self.agent.fill(0);
         let Some(flow) = &mut self.flow else { return };
         if flow.sends() {
+            let (agent, per) = (&mut self.agent[..self.rate.frame()], self.rate.per_unit());
             let now = flow.session.timestamp().wrapping_add(self.waiting_len as u32);
             let step = match flow.params.telephone_event {
                 Some(_) => self.dtmf.step(self.id, now, self.waiting_len == 0, to),
@@ -196,16 +223,16 @@ impl Call {
                 // The packet with this frame goes out when it is full.
                 let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
                 let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;
-                self.playout.frame(&mut self.agent, at_ns, to);
+                self.playout.frame(agent, at_ns, to);
             }
             let end = self.waiting_len + FRAME;
-            if let Some(room) = self.waiting.get_mut(self.waiting_len..end) {
-                room.copy_from_slice(&self.agent);
+            if let Some(room) = self.waiting.get_mut(self.waiting_len * per..end * per) {
+                room.copy_from_slice(agent);
                 self.waiting_len = end;
             }
             while self.waiting_len >= flow.packet {
                 send_packet(flow, &self.waiting, &self.counters, send);
-                self.waiting.copy_within(flow.packet..self.waiting_len, 0);
+                self.waiting.copy_within(flow.packet * per..self.waiting_len * per, 0);
                 self.waiting_len -= flow.packet;
             }
         } else {
@@ -226,10 +253,11 @@ impl Call {
 
     /// The tick's receiving half: the caller's next frame. Gives a window for voice activity when
     /// one is full; its probability goes to [`Call::on_probability`] before [`Call::finish_tick`].
-    pub(crate) fn receive(&mut self, now_ns: u64, to: &mut Outbox) -> Option<&[f32; WINDOW]> {
+    pub(crate) fn receive(&mut self, now_ns: u64, to: &mut Outbox) -> Option<&[f32]> {
         self.ended_now = false;
         let flow = self.flow.as_mut()?;
-        let popped = self.jitter.pop(now_ns, &mut self.caller);
+        let caller = &mut self.caller[..self.rate.frame()];
+        let popped = self.jitter.pop(now_ns, caller);
         if let Some(at_ns) = flow.session.rtcp_heard_ns() {
             self.alive.rtcp(at_ns);
         }
@@ -240,7 +268,7 @@ impl Call {
         if !self.listens {
             return None;
         }
-        self.ear.hear(&self.caller, popped.at_ns)
+        self.ear.hear(caller, popped.at_ns)
     }
 
     /// Speech probability of the window of this tick.
@@ -270,7 +298,8 @@ impl Call {
         }
         self.tell_audio(to);
         if let Some(tap) = &mut self.tap {
-            tap.frame(&self.caller, &self.agent);
+            let frame = ..self.rate.frame();
+            tap.frame(&self.caller[frame], &self.agent[frame]);
         }
         self.publish();
     }
@@ -283,12 +312,12 @@ impl Call {
 
     /// Ticks were given up: all clocks run on.
     pub(crate) fn skip(&mut self, ticks: u64) {
-        let samples = ticks * FRAME as u64;
+        let time = ticks * FRAME as u64;
         if let Some(flow) = &mut self.flow {
-            flow.session.skip(samples as u32);
-            self.jitter.skip(samples);
+            flow.session.skip(time as u32);
+            self.jitter.skip(time);
             if let Some(tap) = &mut self.tap {
-                tap.skip(samples);
+                tap.skip(ticks * self.rate.frame() as u64);
             }
         }
     }
@@ -323,8 +352,8 @@ impl Call {
 
     /// The caller's last frame.
     #[cfg(test)]
-    pub(crate) fn caller_frame(&self) -> &[i16; FRAME] {
-        &self.caller
+    pub(crate) fn caller_frame(&self) -> &[i16] {
+        &self.caller[..self.rate.frame()]
     }
 
     fn publish(&self) {
@@ -400,7 +429,7 @@ fn send_packet(flow: &mut Flow, samples: &[i16], counters: &CallCounters, send: 
     let (head, payload) = data.split_at_mut(HEADER);
     head.copy_from_slice(&header);
     let payload = payload.get_mut(..n).unwrap_or(&mut []);
-    g711::encode(flow.params.codec, samples, payload);
+    flow.encoder.encode(flow.params.codec, samples, payload);
     let len = HEADER + payload.len();
     if send(Port::Rtp, flow.session.rtp_target(), data.get(..len).unwrap_or(&[])) {
         counters.tx_packets.add(1);
@@ -410,15 +439,11 @@ fn send_packet(flow: &mut Flow, samples: &[i16], counters: &CallCounters, send: 
     }
 }
 
-/// Samples of the packet length nearest to what the peer asks for (RFC 8866 section 6.4).
+/// Length in RTP time of the packets the peer asks for (RFC 8866 section 6.4), in whole 10 ms.
 fn packet_samples(ptime_ms: u8) -> usize {
     let ms = match ptime_ms {
         0 => 20,
-        1..=14 => 10,
-        15..=24 => 20,
-        25..=34 => 30,
-        35..=49 => 40,
-        50.. => 60,
+        asked => (usize::from(asked) + 5) / 10 * 10,
     };
-    ms * 8
+    ms.clamp(10, MAX_PACKET / 8) * 8
 }

@@ -61,6 +61,8 @@ pub(crate) struct CallCounters {
     pub(crate) playout_underruns: Counter,
     pub(crate) recording_gap: Counter,
     pub(crate) codec_plus1: Counter,
+    /// Written by who sets the media, once the rate is decided.
+    pub(crate) rate: Counter,
 }
 
 impl CallCounters {
@@ -111,9 +113,11 @@ impl CallCounters {
             mos_tx: None,
             playout_underruns: self.playout_underruns.get(),
             recording_gap_samples: self.recording_gap.get(),
+            rate: self.rate.get() as u32,
             codec: some(self.codec_plus1.get()).map(|v| match v {
                 0 => Codec::Pcma,
-                _ => Codec::Pcmu,
+                1 => Codec::Pcmu,
+                _ => Codec::G722,
             }),
         }
     }
@@ -122,6 +126,7 @@ impl CallCounters {
         self.codec_plus1.set(match codec {
             Codec::Pcma => 1,
             Codec::Pcmu => 2,
+            Codec::G722 => 3,
         });
     }
 }

@@ -21,7 +21,7 @@ use super::roster::{Known, Roster, Seat};
 use super::shard::{Command, Line, Polls, Shard};
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
-use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats};
+use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats, Rate};
 use crate::events::{Batch, MediaEvent};
 use crate::record::{tap, Recorder, RecorderQueues};
 use crate::transport::rtp::session::Identity;
@@ -111,10 +111,11 @@ impl MediaEngine {
         let (counters, flag) = (Arc::clone(&clock), Arc::clone(&self.stop));
         let (core, priority) = (self.cfg.cores.get(number).copied(), self.cfg.priority);
         let (asked, woken) = (Arc::clone(&commands), Arc::clone(&self.waker));
+        let wide = self.cfg.wideband;
         let thread = std::thread::Builder::new()
             .name(format!("vc-media-{number}"))
             .spawn(move || {
-                let shard = Shard::new(number, places, asked, outbox, woken, polls);
+                let shard = Shard::new(number, places, wide, asked, outbox, woken, polls);
                 clock::run(shard, core, priority, &counters, &flag);
             })
             .map_err(start("media thread"))?;
@@ -172,13 +173,20 @@ impl MediaEngine {
         sent
     }
 
-    /// Outcome of an offer/answer exchange. The first one starts the flow and the recording.
-    /// Unknown calls are ignored.
+    /// Outcome of an offer/answer exchange. The first one starts the flow and the recording, and its
+    /// codec decides the rate of the call. Unknown calls are ignored.
     pub fn set_media(&self, call: u64, media: MediaParams) {
-        if let Some(known) = self.known(call) {
-            known.set_events(media.telephone_event.is_some());
-            let Seat { place, .. } = known.seat;
-            let _ = self.command(known.seat, Command::SetMedia { place, call, params: media });
+        let Some(known) = self.known(call) else { return };
+        known.set_events(media.telephone_event.is_some());
+        let Seat { place, .. } = known.seat;
+        // Held until all is queued: what is played now must not overtake what was played before.
+        let mut voice = lock(&known.voice);
+        let wanted = if self.cfg.wideband { media.codec.rate() } else { Rate::R8k };
+        let line = voice.rate().unwrap_or(wanted);
+        known.counters.rate.set(u64::from(line.hz()));
+        let _ = self.command(known.seat, Command::SetMedia { place, call, params: media, line });
+        for push in voice.set_rate(line) {
+            let _ = self.command(known.seat, Command::Play { place, call, push });
         }
     }
 

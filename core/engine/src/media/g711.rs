@@ -5,43 +5,50 @@
 //! taken in one's complement before quantising, as the ITU's reference (G.191) does, so that the
 //! characteristic is symmetric.
 
-use super::Codec;
+/// The two characteristics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Law {
+    /// A-law.
+    A,
+    /// μ-law.
+    Mu,
+}
 
-static DECODE_A: [i16; 256] = decode_table(Codec::Pcma);
-static DECODE_MU: [i16; 256] = decode_table(Codec::Pcmu);
+static DECODE_A: [i16; 256] = decode_table(Law::A);
+static DECODE_MU: [i16; 256] = decode_table(Law::Mu);
 static ENCODE_A: [u8; 4096] = encode_table_a();
 static ENCODE_MU: [u8; 16384] = encode_table_mu();
 
 /// Code word of digital silence.
-pub fn silence(codec: Codec) -> u8 {
-    match codec {
-        Codec::Pcma => 0xD5,
-        Codec::Pcmu => 0xFF,
+pub fn silence(law: Law) -> u8 {
+    match law {
+        Law::A => 0xD5,
+        Law::Mu => 0xFF,
     }
 }
 
 /// Linear sample of a code word.
-pub fn decode_one(codec: Codec, code: u8) -> i16 {
-    match codec {
-        Codec::Pcma => DECODE_A[code as usize],
-        Codec::Pcmu => DECODE_MU[code as usize],
+pub fn decode_one(law: Law, code: u8) -> i16 {
+    match law {
+        Law::A => DECODE_A[code as usize],
+        Law::Mu => DECODE_MU[code as usize],
     }
 }
 
 /// Code word of a linear sample.
-pub fn encode_one(codec: Codec, sample: i16) -> u8 {
+pub fn encode_one(law: Law, sample: i16) -> u8 {
     // The shifts keep the indices below the tables' lengths for every sample.
-    match codec {
-        Codec::Pcma => ENCODE_A[(sample as u16 >> 4) as usize],
-        Codec::Pcmu => ENCODE_MU[(sample as u16 >> 2) as usize],
+    match law {
+        Law::A => ENCODE_A[(sample as u16 >> 4) as usize],
+        Law::Mu => ENCODE_MU[(sample as u16 >> 2) as usize],
     }
 }
 
 /// Decodes as many as both slices hold.
-pub fn decode(codec: Codec, codes: &[u8], out: &mut [i16]) {
-    let table = match codec {
-        Codec::Pcma => &DECODE_A,
-        Codec::Pcmu => &DECODE_MU,
+pub fn decode(law: Law, codes: &[u8], out: &mut [i16]) {
+    let table = match law {
+        Law::A => &DECODE_A,
+        Law::Mu => &DECODE_MU,
     };
     for (o, c) in out.iter_mut().zip(codes) {
         *o = table[*c as usize];
@@ -49,14 +56,14 @@ pub fn decode(codec: Codec, codes: &[u8], out: &mut [i16]) {
 }
 
 /// Encodes as many as both slices hold.
-pub fn encode(codec: Codec, samples: &[i16], out: &mut [u8]) {
-    match codec {
-        Codec::Pcma => {
+pub fn encode(law: Law, samples: &[i16], out: &mut [u8]) {
+    match law {
+        Law::A => {
             for (o, s) in out.iter_mut().zip(samples) {
                 *o = ENCODE_A[(*s as u16 >> 4) as usize];
             }
         }
-        Codec::Pcmu => {
+        Law::Mu => {
             for (o, s) in out.iter_mut().zip(samples) {
                 *o = ENCODE_MU[(*s as u16 >> 2) as usize];
             }
@@ -115,13 +122,13 @@ const fn ulaw_compress(magnitude: u16, negative: bool) -> u8 {
     }
 }
 
-const fn decode_table(codec: Codec) -> [i16; 256] {
+const fn decode_table(law: Law) -> [i16; 256] {
     let mut table = [0; 256];
     let mut i = 0;
     while i < 256 {
-        table[i] = match codec {
-            Codec::Pcma => alaw_expand(i as u8),
-            Codec::Pcmu => ulaw_expand(i as u8),
+        table[i] = match law {
+            Law::A => alaw_expand(i as u8),
+            Law::Mu => ulaw_expand(i as u8),
         };
         i += 1;
     }
@@ -156,7 +163,7 @@ const fn encode_table_mu() -> [u8; 16384] {
 mod tests {
     use super::*;
 
-    const BOTH: [Codec; 2] = [Codec::Pcma, Codec::Pcmu];
+    const BOTH: [Law; 2] = [Law::A, Law::Mu];
 
     #[test]
     fn output_values_are_those_of_the_recommendation() {
@@ -165,56 +172,56 @@ mod tests {
         for (code, y) in
             [(0xD5u8, 1), (0xC5, 33), (0xF5, 66), (0xE5, 132), (0x95, 264), (0x85, 528)]
         {
-            assert_eq!(decode_one(Codec::Pcma, code), y * 8, "A-law {code:#x}");
+            assert_eq!(decode_one(Law::A, code), y * 8, "A-law {code:#x}");
         }
-        assert_eq!(decode_one(Codec::Pcma, 0xAA), 4032 * 8);
-        assert_eq!(decode_one(Codec::Pcma, 0x2A), -4032 * 8);
+        assert_eq!(decode_one(Law::A, 0xAA), 4032 * 8);
+        assert_eq!(decode_one(Law::A, 0x2A), -4032 * 8);
         for (code, y) in [(0xFFu8, 0), (0xFE, 2), (0xEF, 33), (0xDF, 99), (0xCF, 231), (0xBF, 495)]
         {
-            assert_eq!(decode_one(Codec::Pcmu, code), y * 4, "mu-law {code:#x}");
+            assert_eq!(decode_one(Law::Mu, code), y * 4, "mu-law {code:#x}");
         }
-        assert_eq!(decode_one(Codec::Pcmu, 0x80), 8031 * 4);
-        assert_eq!(decode_one(Codec::Pcmu, 0x00), -8031 * 4);
+        assert_eq!(decode_one(Law::Mu, 0x80), 8031 * 4);
+        assert_eq!(decode_one(Law::Mu, 0x00), -8031 * 4);
     }
 
     #[test]
     fn every_code_survives_decoding_and_encoding() {
-        for codec in BOTH {
+        for law in BOTH {
             for code in 0..=255u8 {
-                let back = encode_one(codec, decode_one(codec, code));
+                let back = encode_one(law, decode_one(law, code));
                 // Mu-law has two zeros; the negative one becomes the positive one.
-                let want = if codec == Codec::Pcmu && code == 0x7F { 0xFF } else { code };
-                assert_eq!(back, want, "{codec:?} {code:#x}");
+                let want = if law == Law::Mu && code == 0x7F { 0xFF } else { code };
+                assert_eq!(back, want, "{law:?} {code:#x}");
             }
         }
     }
 
     #[test]
     fn every_sample_is_within_half_a_quantising_step() {
-        for codec in BOTH {
+        for law in BOTH {
             for s in i16::MIN..=i16::MAX {
-                let got = i32::from(decode_one(codec, encode_one(codec, s)));
+                let got = i32::from(decode_one(law, encode_one(law, s)));
                 // 16 steps a segment; segments double. The codec sees 13 or 14 of the 16 bits.
-                let (edge, unit) = if codec == Codec::Pcma { (0, 16) } else { (132, 4) };
+                let (edge, unit) = if law == Law::A { (0, 16) } else { (132, 4) };
                 let segment = (got.unsigned_abs() + edge).max(1).ilog2();
                 let step = (1i32 << segment >> 4).max(unit);
                 // Beyond the last decision value (8159 of 14 bits) mu-law clips.
                 let s = i32::from(s).clamp(-32636, 32636);
-                assert!((got - s).abs() <= step / 2 + unit, "{codec:?} {s}: {got}");
+                assert!((got - s).abs() <= step / 2 + unit, "{law:?} {s}: {got}");
             }
         }
     }
 
     #[test]
     fn the_characteristic_rises_and_is_symmetric() {
-        for codec in BOTH {
+        for law in BOTH {
             let mut last = i16::MIN;
             for s in i16::MIN..=i16::MAX {
-                let y = decode_one(codec, encode_one(codec, s));
-                assert!(y >= last, "{codec:?} falls at {s}");
+                let y = decode_one(law, encode_one(law, s));
+                assert!(y >= last, "{law:?} falls at {s}");
                 last = y;
-                let mirrored = decode_one(codec, encode_one(codec, !s));
-                assert_eq!(i32::from(mirrored), -i32::from(y), "{codec:?} {s}");
+                let mirrored = decode_one(law, encode_one(law, !s));
+                assert_eq!(i32::from(mirrored), -i32::from(y), "{law:?} {s}");
             }
         }
     }
@@ -222,22 +229,22 @@ mod tests {
     #[test]
     fn slices_give_what_single_samples_give() {
         let codes: Vec<u8> = (0..=255).collect();
-        for codec in BOTH {
+        for law in BOTH {
             let mut pcm = [0i16; 256];
-            decode(codec, &codes, &mut pcm);
+            decode(law, &codes, &mut pcm);
             let mut back = [0u8; 256];
-            encode(codec, &pcm, &mut back);
+            encode(law, &pcm, &mut back);
             for (i, c) in codes.iter().enumerate() {
-                assert_eq!(pcm[i], decode_one(codec, *c));
-                assert_eq!(back[i], encode_one(codec, pcm[i]));
+                assert_eq!(pcm[i], decode_one(law, *c));
+                assert_eq!(back[i], encode_one(law, pcm[i]));
             }
         }
     }
 
     #[test]
     fn silence_is_the_code_of_zero() {
-        for codec in BOTH {
-            assert_eq!(encode_one(codec, 0), silence(codec));
+        for law in BOTH {
+            assert_eq!(encode_one(law, 0), silence(law));
         }
     }
 }

@@ -5,14 +5,20 @@
 mod alive;
 mod call;
 pub(crate) mod clock;
+mod coder;
 pub(crate) mod cores;
 mod counters;
 pub mod dtmf;
 mod engine;
 pub mod g711;
+pub mod g722;
+mod halfband;
 mod histogram;
 pub mod jitter;
 mod keys;
+mod line;
+mod listening;
+pub mod noise;
 pub(crate) mod outbox;
 mod playout;
 pub mod plc;
@@ -33,8 +39,9 @@ pub use crate::transport::RtpSockets;
 pub(crate) use clock::now_ns;
 pub use engine::MediaEngine;
 pub use histogram::Distribution;
+pub use line::{Rate, FRAME, MAX_FRAME, UNIT_NS};
 pub use purpose::Purpose;
 pub use types::{
     CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, RtcpWay,
-    VadConfig, FRAME, LINE_RATE, TICK_NS,
+    VadConfig, TICK_NS,
 };

@@ -6,14 +6,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-use super::jitter::SAMPLE_NS;
 use super::outbox::{Garbage, Outbox, Record};
-use super::FRAME;
+use super::Rate;
 
 /// Turns with audio or an end still to come, at once.
 pub(crate) const MAX_TURNS: usize = 64;
-/// Samples of the fade when a turn is cut or runs dry: 5 ms.
-const FADE: usize = 40;
+/// The fade when a turn is cut or runs dry, ms.
+const FADE_MS: usize = 5;
+/// Its samples at the greatest rate.
+const MAX_FADE: usize = FADE_MS * Rate::R16k.per_ms();
 
 /// Something queued.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ pub(crate) struct Playout {
     turns: Vec<Turn>,
     /// Turn whose sample was sent last, if it is not finished.
     current: Option<u64>,
-    fade: [i16; FADE],
+    rate: Rate,
+    fade: [i16; MAX_FADE],
     fading: usize,
     dry: bool,
     last: i16,
@@ -75,13 +77,23 @@ impl Playout {
             used: 0,
             turns: Vec::with_capacity(MAX_TURNS),
             current: None,
-            fade: [0; FADE],
+            rate: Rate::R8k,
+            fade: [0; MAX_FADE],
             fading: 0,
             dry: false,
             last: 0,
             underruns: 0,
             level,
         }
+    }
+
+    /// The rate of what is queued, before any is.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+
+    fn fade_len(&self) -> usize {
+        FADE_MS * self.rate.per_ms()
     }
 
     /// Times a turn ran dry.
@@ -108,25 +120,26 @@ impl Playout {
 
     /// Fills a frame; what is not audio of a turn is silence. `at_ns` is when it is sent. True if
     /// it has any audio.
-    pub(crate) fn frame(&mut self, out: &mut [i16; FRAME], at_ns: u64, to: &mut Outbox) -> bool {
-        let mut n = self.fading.min(FRAME);
+    pub(crate) fn frame(&mut self, out: &mut [i16], at_ns: u64, to: &mut Outbox) -> bool {
+        let (frame, sample_ns) = (out.len(), self.rate.sample_ns());
+        let mut n = self.fading.min(frame);
         for (o, s) in out.iter_mut().zip(self.fade.iter().take(n)) {
             *o = *s;
         }
         self.fading = 0;
         let mut any = n > 0;
-        while n < FRAME {
+        while n < frame {
             match self.queue.front() {
                 None => break,
                 Some(Entry::Finish { turn }) => {
                     let turn = *turn;
                     self.pop_front(to);
-                    self.end_turn(turn, at_ns + n as u64 * SAMPLE_NS, false, to);
+                    self.end_turn(turn, at_ns + n as u64 * sample_ns, false, to);
                 }
                 Some(Entry::Audio { turn, pcm }) => {
                     let turn = *turn;
                     let rest = pcm.get(self.used..).unwrap_or(&[]);
-                    let take = rest.len().min(FRAME - n);
+                    let take = rest.len().min(frame - n);
                     for (o, s) in out.iter_mut().skip(n).zip(rest.iter().take(take)) {
                         *o = *s;
                     }
@@ -135,7 +148,7 @@ impl Playout {
                     self.used += take;
                     if take > 0 {
                         any = true;
-                        self.sent(turn, take as u64, at_ns + n as u64 * SAMPLE_NS, to);
+                        self.sent(turn, take as u64, at_ns + n as u64 * sample_ns, to);
                     }
                     n += take;
                     if done {
@@ -148,14 +161,15 @@ impl Playout {
         while let Some(Entry::Finish { turn }) = self.queue.front() {
             let turn = *turn;
             self.pop_front(to);
-            self.end_turn(turn, at_ns + n as u64 * SAMPLE_NS, false, to);
+            self.end_turn(turn, at_ns + n as u64 * sample_ns, false, to);
         }
         self.pad(out, n, any);
         any
     }
 
     /// Silence for the rest of a frame; ramps down when a turn ran dry in mid-wave.
-    fn pad(&mut self, out: &mut [i16; FRAME], n: usize, any: bool) {
+    fn pad(&mut self, out: &mut [i16], n: usize, any: bool) {
+        let fade = self.fade_len();
         if any && n > 0 {
             self.last = out.get(n - 1).copied().unwrap_or(0);
         }
@@ -163,7 +177,7 @@ impl Playout {
         let open = self.current.is_some();
         let begins = open && !self.dry && !rest.is_empty();
         for (i, s) in rest.iter_mut().enumerate() {
-            *s = if begins && i < FADE { ramp(self.last, FADE - 1 - i) } else { 0 };
+            *s = if begins && i < fade { ramp(self.last, fade - 1 - i, fade) } else { 0 };
         }
         if begins {
             self.dry = true;
@@ -176,8 +190,9 @@ impl Playout {
 
     fn soften_start(&mut self, audio: &mut [i16]) {
         if std::mem::take(&mut self.dry) {
-            for (i, s) in audio.iter_mut().take(FADE).enumerate() {
-                *s = ramp(*s, i);
+            let fade = self.fade_len();
+            for (i, s) in audio.iter_mut().take(fade).enumerate() {
+                *s = ramp(*s, i, fade);
             }
         }
     }
@@ -214,7 +229,7 @@ impl Playout {
         if let (Some(t), true) = (self.current, faded > 0) {
             self.count(t, faded);
         }
-        let end = at_ns + faded * SAMPLE_NS;
+        let end = at_ns + faded * self.rate.sample_ns();
         while let Some(t) = self.turns.iter().find(|t| cut(t.id)).map(|t| t.id) {
             self.end_turn(t, end, true, to);
         }
@@ -222,6 +237,7 @@ impl Playout {
 
     /// Takes the next samples of the turn that is heard, ramped down: they go out first.
     fn start_fade(&mut self, cut: impl Fn(u64) -> bool) -> u64 {
+        let fade = self.fade_len();
         let mut n = 0;
         let mut skip = self.used;
         'entries: for entry in &self.queue {
@@ -230,8 +246,8 @@ impl Playout {
                 break;
             }
             for s in pcm.iter().skip(std::mem::take(&mut skip)) {
-                let Some(f) = self.fade.get_mut(n) else { break 'entries };
-                *f = ramp(*s, FADE - 1 - n);
+                let Some(f) = self.fade.get_mut(n).filter(|_| n < fade) else { break 'entries };
+                *f = ramp(*s, fade - 1 - n, fade);
                 n += 1;
             }
         }
@@ -289,7 +305,7 @@ impl Playout {
     }
 }
 
-/// `sample` at `step` of the fade's steps.
-fn ramp(sample: i16, step: usize) -> i16 {
-    (i32::from(sample) * step as i32 / FADE as i32) as i16
+/// `sample` at `step` of `steps` of a fade.
+fn ramp(sample: i16, step: usize, steps: usize) -> i16 {
+    (i32::from(sample) * step as i32 / steps as i32) as i16
 }

@@ -39,11 +39,20 @@ impl Probe {
     /// # Errors
     /// The system's error when sockets are refused.
     pub fn new(calls: usize, pcm: &[i16]) -> io::Result<Probe> {
+        Probe::with_codec(calls, Codec::Pcma, pcm)
+    }
+
+    /// The same with another codec; `pcm` has its rate.
+    ///
+    /// # Errors
+    /// The system's error when sockets are refused.
+    pub fn with_codec(calls: usize, codec: Codec, pcm: &[i16]) -> io::Result<Probe> {
         let commands = Arc::new(ArrayQueue::new(calls * 4));
         let garbage = Arc::new(ArrayQueue::new(calls * 8));
         let (out, inbox) = rings(calls, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
         let waker = Arc::new(Waker::new()?);
-        let mut shard = Shard::new(0, calls, Arc::clone(&commands), out, waker, Polls::new()?);
+        let polls = Polls::new()?;
+        let mut shard = Shard::new(0, calls, true, Arc::clone(&commands), out, waker, polls);
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for _ in 0..calls {
@@ -61,14 +70,16 @@ impl Probe {
             let cfg = MediaConfig::default();
             let media = Call::new(call, &cfg, identity, playout, None, Arc::clone(&c));
             counters.push(c);
+            let payload_type = if codec == Codec::G722 { 9 } else { 8 };
             let params = MediaParams {
                 remote_rtp: addresses.get(place ^ 1).copied().unwrap_or(([127, 0, 0, 1], 9).into()),
                 remote_rtcp: None,
-                codec: Codec::Pcma,
-                payload_type: 8,
-                rx_payload_type: 8,
+                codec,
+                payload_type,
+                rx_payload_type: payload_type,
                 telephone_event: None,
                 rx_telephone_event: None,
+                comfort_noise: None,
                 rtcp: RtcpWay::Beside,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,
@@ -79,7 +90,7 @@ impl Probe {
             let line = Box::new(Line { call: media, sockets });
             for command in [
                 Command::Add { place, phase: place / 2 % PHASES, line },
-                Command::SetMedia { place, call, params },
+                Command::SetMedia { place, call, params, line: codec.rate() },
                 Command::Play { place, call, push },
             ] {
                 if commands.push(command).is_err() {

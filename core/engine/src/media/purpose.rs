@@ -2,10 +2,8 @@
 //! What a payload type stands for, by what was agreed on (RFC 3264 section 6.1): our own number is
 //! what the peer should send with, the peer's own is what many send with all the same.
 
+use super::noise::PAYLOAD_TYPE as COMFORT_NOISE;
 use super::{Codec, MediaParams};
-
-/// Comfort noise (RFC 3389).
-const COMFORT_NOISE: u8 = 13;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +34,15 @@ impl MediaParams {
         if self.telephone_event == Some(t) {
             return Purpose::Event;
         }
+        if self.comfort_noise == Some(t) {
+            return Purpose::Noise;
+        }
         match t {
             // Static payload types say what they are (RFC 3551): a peer that changes the codec
             // ahead of its SDP is understood.
             0 => Purpose::Audio(Codec::Pcmu),
             8 => Purpose::Audio(Codec::Pcma),
+            9 => Purpose::Audio(Codec::G722),
             COMFORT_NOISE => Purpose::Noise,
             _ => Purpose::Unknown,
         }

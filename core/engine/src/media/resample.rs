@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Streaming resampler from any rate of 8000 to 48000 Hz to the line: polyphase windowed sinc
-//! (Kaiser window, stop band about 80 dB down from 4 kHz on, flat to about 3.4 kHz). Runs in the
-//! thread that calls `play`, never in the media thread.
+//! (Kaiser window; for a line of 8 kHz the stop band is about 80 dB down from 4 kHz on, flat to
+//! about 3.4 kHz, and twice that for 16 kHz). Runs in the thread that calls `play`, never in the
+//! media thread.
 
 use std::collections::HashMap;
 use std::f64::consts::PI;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::LINE_RATE;
+use super::Rate;
 
 /// Rates taken.
 pub const RATES: std::ops::RangeInclusive<u32> = 8000..=48_000;
-/// Half the filter's length, in periods of the line rate.
+/// Half the filter's length, in periods of the lower of both rates.
 const HALF: u32 = 32;
-/// Middle of the transition band, Hz.
-const CUTOFF_HZ: f64 = 3690.0;
+/// Middle of the transition band, of the lower of both rates.
+const CUTOFF: f64 = 3690.0 / 8000.0;
 const KAISER_BETA: f64 = 8.0;
 /// More phases than this are interpolated: odd rates would need thousands.
 const MAX_PHASES: u64 = 512;
@@ -30,6 +31,9 @@ struct Table {
     /// `phases + 1` rows of `taps`; the last row is the first one, a sample later.
     rows: Vec<f32>,
 }
+
+/// By the rates from and to.
+type Tables = HashMap<(u32, Rate), Arc<Table>>;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 {
@@ -52,14 +56,15 @@ fn bessel_i0(x: f64) -> f64 {
 }
 
 impl Table {
-    fn new(rate: u32) -> Table {
-        let (rate64, line) = (u64::from(rate), u64::from(LINE_RATE));
+    fn new(rate: u32, to: Rate) -> Table {
+        let lower = rate.min(to.hz());
+        let (rate64, line) = (u64::from(rate), u64::from(to.hz()));
         let g = gcd(rate64, line);
         let (up, down) = (line / g, rate64 / g);
-        let half = (HALF * rate).div_ceil(LINE_RATE) as usize;
+        let half = (HALF * rate).div_ceil(lower) as usize;
         let taps = half * 2;
         let phases = up.min(MAX_PHASES);
-        let cutoff = CUTOFF_HZ / f64::from(rate);
+        let cutoff = CUTOFF * f64::from(lower) / f64::from(rate);
         let mut rows = Vec::with_capacity((phases as usize + 1) * taps);
         for p in 0..=phases {
             let shift = p as f64 / phases as f64;
@@ -79,16 +84,16 @@ impl Table {
         Table { up, down, taps, phases, rows }
     }
 
-    fn of(rate: u32) -> Arc<Table> {
-        static TABLES: OnceLock<Mutex<HashMap<u32, Arc<Table>>>> = OnceLock::new();
+    fn of(rate: u32, to: Rate) -> Arc<Table> {
+        static TABLES: OnceLock<Mutex<Tables>> = OnceLock::new();
         let tables = TABLES.get_or_init(Mutex::default);
         let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(t) = tables.get(&rate) {
+        if let Some(t) = tables.get(&(rate, to)) {
             return Arc::clone(t);
         }
-        let table = Arc::new(Table::new(rate));
+        let table = Arc::new(Table::new(rate, to));
         if tables.len() < MAX_TABLES {
-            tables.insert(rate, Arc::clone(&table));
+            tables.insert((rate, to), Arc::clone(&table));
         }
         table
     }
@@ -125,12 +130,12 @@ pub struct Resampler {
 }
 
 impl Resampler {
-    /// A resampler from `rate`, or `None` when the rate is not in [`RATES`].
-    pub fn new(rate: u32) -> Option<Resampler> {
+    /// A resampler from `rate` to a line's, or `None` when the rate is not in [`RATES`].
+    pub fn new(rate: u32, line: Rate) -> Option<Resampler> {
         if !RATES.contains(&rate) {
             return None;
         }
-        let table = (rate != LINE_RATE).then(|| Table::of(rate));
+        let table = (rate != line.hz()).then(|| Table::of(rate, line));
         // Zeros ahead of the first sample centre the filter on it.
         let lead = table.as_ref().map_or(0, |t| t.taps / 2 - 1);
         Some(Resampler { table, buffer: vec![0.0; lead], gone: 0, taken: 0, made: 0 })
@@ -195,8 +200,12 @@ mod tests {
     use super::*;
 
     fn convert(rate: u32, input: &[i16], chunk: usize) -> Vec<i16> {
+        convert_to(Rate::R8k, rate, input, chunk)
+    }
+
+    fn convert_to(line: Rate, rate: u32, input: &[i16], chunk: usize) -> Vec<i16> {
         let mut out = Vec::new();
-        let mut r = Resampler::new(rate);
+        let mut r = Resampler::new(rate, line);
         if let Some(r) = &mut r {
             for c in input.chunks(chunk) {
                 let most = r.most(c.len());
@@ -239,6 +248,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_16_khz_keeps_what_there_is_below_8_and_gets_no_images() {
+        for rate in [8000, 11_025, 22_050, 24_000, 44_100, 48_000] {
+            let top = f64::from(rate.min(16_000));
+            for hz in [100.0, 3000.0, top * 0.41] {
+                let out = convert_to(Rate::R16k, rate, &tone(rate, hz, rate as usize), 4096);
+                assert_eq!(out.len(), 16_000, "{rate}");
+                let want = tone(16_000, hz, 16_000);
+                let diff: Vec<i16> = out.iter().zip(&want).map(|(a, b)| a - b).collect();
+                let err = rms(&diff[400..15_600]) / rms(&want[400..15_600]);
+                assert!(err < 0.01, "{rate} Hz, tone {hz}: error {err}");
+            }
+        }
+        for hz in [8200.0, 11_000.0] {
+            let out = convert_to(Rate::R16k, 24_000, &tone(24_000, hz, 24_000), 4096);
+            assert!(rms(&out[400..15_600]) / 7071.0 < 0.001, "tone {hz} is left");
+        }
+    }
+
+    #[test]
     fn chunk_sizes_do_not_matter() {
         let input = tone(24_000, 700.0, 10_000);
         let whole = convert(24_000, &input, 10_000);
@@ -269,7 +297,7 @@ mod tests {
     #[test]
     fn other_rates_are_refused() {
         for rate in [0, 1, 7999, 48_001, u32::MAX] {
-            assert!(Resampler::new(rate).is_none());
+            assert!(Resampler::new(rate, Rate::R8k).is_none());
         }
     }
 }

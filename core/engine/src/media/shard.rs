@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A media shard: the calls of one thread, their sockets, and what is done with them in a tick.
 //!
-//! Each call belongs to one of the tick's phases. Order within a phase: commands, sending (so that our packets leave evenly), receiving, voice
-//! activity over all its calls at once, hand-over, one wake-up.
+//! Each call belongs to one of the tick's phases. Order within a phase: commands, sending (so that
+//! our packets leave evenly), receiving, voice activity over all its calls at once, hand-over, one
+//! wake-up.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,14 +16,14 @@ use rustix::event::Timespec;
 
 use super::call::{Call, Port};
 use super::dtmf::Keys;
+use super::listening::Listening;
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;
 use super::roster::PHASES;
 use super::voice::Push;
 use super::waker::Waker;
-use super::MediaParams;
+use super::{MediaParams, Rate};
 use crate::events::Notice;
-use crate::signal::vad::{Bank, Rate, Slot};
 use crate::transport::sockets::canonical;
 use crate::transport::RtpSockets;
 
@@ -36,7 +37,7 @@ const DATAGRAM: usize = 2048;
 #[derive(Debug)]
 pub(crate) enum Command {
     Add { place: usize, phase: usize, line: Box<Line> },
-    SetMedia { place: usize, call: u64, params: MediaParams },
+    SetMedia { place: usize, call: u64, params: MediaParams, line: Rate },
     Remove { place: usize, call: u64 },
     Play { place: usize, call: u64, push: Push },
     Clear { place: usize, call: u64, turn: Option<u64>, spare: std::collections::VecDeque<Entry> },
@@ -81,10 +82,7 @@ pub(crate) struct Shard {
     /// By place: the phase of its call.
     phase_of: Vec<usize>,
     phases: [Phase; PHASES],
-    bank: Bank,
-    probabilities: Vec<(Slot, f32)>,
-    /// Places that staged a window in this phase, in the bank's order.
-    staged: Vec<usize>,
+    listening: Listening,
     /// Ends that found no room in the event ring.
     unsaid: Vec<u64>,
 }
@@ -93,6 +91,7 @@ impl Shard {
     pub(crate) fn new(
         number: usize,
         places: usize,
+        wideband: bool,
         commands: Arc<ArrayQueue<Command>>,
         out: Outbox,
         waker: Arc<Waker>,
@@ -110,9 +109,7 @@ impl Shard {
             lines: (0..places).map(|_| None).collect(),
             phase_of: vec![0; places],
             phases: polls.0.map(phase),
-            bank: Bank::new(Rate::R8k, places),
-            probabilities: Vec::with_capacity(places),
-            staged: Vec::with_capacity(places),
+            listening: Listening::new(places, wideband),
             unsaid: Vec::with_capacity(places),
         }
     }
@@ -151,9 +148,13 @@ impl Shard {
     fn command(&mut self, command: Command, now_ns: u64) {
         match command {
             Command::Add { place, phase, line } => self.add(place, phase, line),
-            Command::SetMedia { place, call, params } => {
-                if let Some(line) = self.line(place, call) {
-                    line.call.set_media(params, now_ns);
+            Command::SetMedia { place, call, params, line } => {
+                let at = self.lines.get_mut(place).and_then(Option::as_mut);
+                if let Some(l) = at.filter(|l| l.call.id == call) {
+                    if l.call.rate().is_none() && l.call.listens() {
+                        l.call.slot = self.listening.open(line);
+                    }
+                    l.call.set_media(params, line, now_ns);
                 }
             }
             Command::Answered { place, call } => {
@@ -201,14 +202,13 @@ impl Shard {
         self.lines.get_mut(place)?.as_deref_mut().filter(|l| l.call.id == call)
     }
 
-    fn add(&mut self, place: usize, phase: usize, mut line: Box<Line>) {
+    fn add(&mut self, place: usize, phase: usize, line: Box<Line>) {
         let (Some(mine), Some(l)) = (self.phases.get_mut(phase), self.lines.get_mut(place)) else {
             return self.out.discard(Garbage::Line(line));
         };
         if l.is_some() {
             return self.out.discard(Garbage::Line(line));
         }
-        line.call.slot = if line.call.listens() { self.bank.open() } else { None };
         for (socket, rtcp) in [(line.sockets.rtp(), 0), (line.sockets.rtcp(), 1)] {
             let data = epoll::EventData::new_u64((place as u64) << 1 | rtcp);
             // It can only fail for lack of kernel memory; then the call stays deaf and its media
@@ -231,8 +231,8 @@ impl Shard {
         call.close(now_ns, &mut self.out, &mut |port, to, data| {
             sockets.send(port == Port::Rtcp, to, data)
         });
-        if let Some(slot) = call.slot.take() {
-            self.bank.close(slot);
+        if let (Some(rate), Some(slot)) = (call.rate(), call.slot.take()) {
+            self.listening.close(rate, slot);
         }
         let phase = self.phase_of.get(place).copied().unwrap_or(0);
         if let Some(phase) = self.phases.get_mut(phase) {
@@ -300,24 +300,23 @@ impl Shard {
 
     pub(crate) fn decode(&mut self, phase: usize, now_ns: u64) {
         let Some(phase) = self.phases.get(phase) else { return };
-        self.staged.clear();
         for place in &phase.active {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
-            let slot = line.call.slot;
-            if let (Some(window), Some(slot)) = (line.call.receive(now_ns, &mut self.out), slot) {
-                self.bank.push(slot, window);
-                self.staged.push(*place);
+            let (slot, rate) = (line.call.slot, line.call.rate());
+            let window = line.call.receive(now_ns, &mut self.out);
+            if let (Some(window), Some(slot), Some(rate)) = (window, slot, rate) {
+                self.listening.push(*place, rate, slot, window);
             }
         }
     }
 
     pub(crate) fn judge(&mut self, now_ns: u64) {
-        self.bank.run(&mut self.probabilities);
-        for (place, (slot, probability)) in self.staged.iter().zip(&self.probabilities) {
-            let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
-            debug_assert_eq!(line.call.slot, Some(*slot));
-            line.call.on_probability(*probability, now_ns, &mut self.out);
-        }
+        let Shard { listening, lines, out, .. } = self;
+        listening.run(|place, slot, probability| {
+            let Some(Some(line)) = lines.get_mut(place) else { return };
+            debug_assert_eq!(line.call.slot, Some(slot));
+            line.call.on_probability(probability, now_ns, out);
+        });
     }
 
     pub(crate) fn finish(&mut self, phase: usize) {

@@ -4,10 +4,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Samples a second on the line.
-pub const LINE_RATE: u32 = 8000;
-/// Samples of one call in one 20 ms tick.
-pub const FRAME: usize = 160;
+use super::g711::Law;
+use super::line::Rate;
+
 /// Length of a tick.
 pub const TICK_NS: u64 = 20_000_000;
 
@@ -36,6 +35,8 @@ pub struct MediaConfig {
     pub vad: VadConfig,
     /// Calls at once.
     pub max_calls: usize,
+    /// Calls at 16 kHz may come (a codec of that rate is configured): room is made for them.
+    pub wideband: bool,
 }
 
 /// How speech probabilities become the start and the end of speech.
@@ -79,6 +80,7 @@ impl Default for MediaConfig {
             priority: None,
             vad: VadConfig::default(),
             max_calls: 200,
+            wideband: true,
         }
     }
 }
@@ -90,6 +92,9 @@ pub enum Codec {
     Pcma,
     /// G.711 μ-law, static payload type 0.
     Pcmu,
+    /// G.722 at 64 kbit/s, static payload type 9: audio of 16 kHz with an RTP clock of 8000 Hz
+    /// (RFC 3551 section 4.5.2).
+    G722,
 }
 
 impl Codec {
@@ -98,6 +103,24 @@ impl Codec {
         match self {
             Codec::Pcma => "PCMA",
             Codec::Pcmu => "PCMU",
+            Codec::G722 => "G722",
+        }
+    }
+
+    /// The law of G.711 that it is, if one.
+    pub fn law(self) -> Option<Law> {
+        match self {
+            Codec::Pcma => Some(Law::A),
+            Codec::Pcmu => Some(Law::Mu),
+            Codec::G722 => None,
+        }
+    }
+
+    /// Rate of its audio.
+    pub fn rate(self) -> Rate {
+        match self {
+            Codec::Pcma | Codec::Pcmu => Rate::R8k,
+            Codec::G722 => Rate::R16k,
         }
     }
 }
@@ -158,7 +181,10 @@ pub struct MediaParams {
     pub rx_telephone_event: Option<u8>,
     /// Where RTCP goes and comes from.
     pub rtcp: RtcpWay,
-    /// Packet length the peer asks for, ms. Sent is the nearest of 10, 20, 30, 40, 60.
+    /// RTP payload type of comfort noise (RFC 3389), if negotiated; the static one, 13, is always
+    /// understood.
+    pub comfort_noise: Option<u8>,
+    /// Packet length the peer asks for, ms. Sent is the nearest whole 10 ms from 10 to 60.
     pub ptime_ms: u8,
     /// Direction as seen from us.
     pub direction: Direction,
@@ -215,6 +241,8 @@ pub struct CallStats {
     pub recording_gap_samples: u64,
     /// Codec in use, once known.
     pub codec: Option<Codec>,
+    /// Rate of the call's audio, Hz; 0 until the first SDP decides it.
+    pub rate: u32,
 }
 
 /// Counters of the media threads, over all calls so far.

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::playout::{Entry, Level, MAX_TURNS};
-use super::resample::Resampler;
-use super::{MediaError, LINE_RATE};
+use super::resample::{Resampler, RATES};
+use super::{MediaError, Rate};
 
 /// Room of a new queue.
 pub(crate) const FIRST_ROOM: usize = 64;
@@ -25,15 +25,27 @@ pub(crate) struct Push {
 #[derive(Debug)]
 struct Open {
     rate: u32,
-    resampler: Resampler,
+    /// Once the line's rate is known.
+    resampler: Option<Resampler>,
     odd: Option<u8>,
+}
+
+/// What was given before the line's rate was known.
+#[derive(Debug)]
+struct Held {
+    turn: u64,
+    /// `None`: its end.
+    pcm: Option<Vec<u8>>,
 }
 
 /// State of the application's side.
 #[derive(Debug)]
 pub(crate) struct Voice {
     call: u64,
-    limit: u64,
+    limit_s: f64,
+    /// Rate of the line, once the first SDP has decided it.
+    line: Option<Rate>,
+    held: Vec<Held>,
     room: usize,
     level: Arc<Level>,
     open: HashMap<u64, Open>,
@@ -43,9 +55,51 @@ pub(crate) struct Voice {
 impl Voice {
     /// Nothing queued; at most `playout_max_s` will be.
     pub(crate) fn new(call: u64, playout_max_s: f64, level: Arc<Level>) -> Voice {
-        let limit = (playout_max_s * f64::from(LINE_RATE)) as u64;
         let (open, over) = (HashMap::new(), VecDeque::new());
-        Voice { call, limit, room: FIRST_ROOM, level, open, over }
+        let (limit_s, line, held) = (playout_max_s, None, Vec::new());
+        Voice { call, limit_s, line, held, room: FIRST_ROOM, level, open, over }
+    }
+
+    /// Rate of the line, once known.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.line
+    }
+
+    /// The line's rate is decided; gives what waited for it. Does nothing later.
+    pub(crate) fn set_rate(&mut self, line: Rate) -> Vec<Push> {
+        let mut pushes = Vec::new();
+        if self.line.is_some() {
+            return pushes;
+        }
+        self.line = Some(line);
+        for open in self.open.values_mut() {
+            open.resampler = Resampler::new(open.rate, line);
+        }
+        for Held { turn, pcm } in std::mem::take(&mut self.held) {
+            let Some(pcm) = pcm else {
+                pushes.append(&mut self.finish(turn));
+                continue;
+            };
+            let mut samples = Vec::new();
+            if let Some(open) = self.open.get_mut(&turn) {
+                open.push(&pcm, &mut samples);
+            }
+            if !samples.is_empty() {
+                pushes.push(self.queue_audio(turn, samples));
+            }
+        }
+        pushes
+    }
+
+    /// Audio that waits to be sent, ms.
+    fn queued_ms(&self) -> u64 {
+        let line = self.line.unwrap_or(Rate::R8k);
+        let held = |h: &Held| {
+            let rate = self.open.get(&h.turn).map_or(8000, |o| u64::from(o.rate));
+            h.pcm.as_ref().map_or(0, |pcm| pcm.len() as u64 * 500 / rate)
+        };
+        self.level.samples.load(Relaxed) / line.per_ms() as u64
+            + self.held.iter().map(held).sum::<u64>()
     }
 
     /// What to queue for a chunk; `None` when nothing has come of it (yet).
@@ -55,17 +109,21 @@ impl Voice {
         rate: u32,
         turn: u64,
     ) -> Result<Option<Push>, MediaError> {
-        if self.over.contains(&turn) {
+        let ends = |h: &Held| h.turn == turn && h.pcm.is_none();
+        if self.over.contains(&turn) || self.held.iter().any(ends) {
             return Ok(None);
         }
-        let queued = self.level.samples.load(Relaxed);
-        let full = MediaError::PlayoutFull { call: self.call, queued_ms: queued / 8 };
+        let queued_ms = self.queued_ms();
+        let full = MediaError::PlayoutFull { call: self.call, queued_ms };
         let fresh = !self.open.contains_key(&turn);
         if fresh && self.level.turns.load(Relaxed) >= MAX_TURNS {
             return Err(full);
         }
         if fresh {
-            let resampler = Resampler::new(rate).ok_or(MediaError::BadRate { rate })?;
+            if !RATES.contains(&rate) {
+                return Err(MediaError::BadRate { rate });
+            }
+            let resampler = self.line.and_then(|line| Resampler::new(rate, line));
             self.open.insert(turn, Open { rate, resampler, odd: None });
             self.level.turns.fetch_add(1, Relaxed);
         }
@@ -74,16 +132,29 @@ impl Voice {
             return Err(MediaError::BadRate { rate });
         }
         let samples = (pcm.len() + usize::from(open.odd.is_some())) / 2;
-        let most = open.resampler.most(samples);
-        if queued + most > self.limit {
+        let (queued, limit, most) = match (self.line, &open.resampler) {
+            (Some(line), Some(resampler)) => {
+                let limit = (self.limit_s * f64::from(line.hz())) as u64;
+                (self.level.samples.load(Relaxed), limit, resampler.most(samples))
+            }
+            _ => {
+                (queued_ms, (self.limit_s * 1000.0) as u64, samples as u64 * 1000 / u64::from(rate))
+            }
+        };
+        if queued + most > limit {
             if fresh {
                 self.open.remove(&turn);
                 self.level.turns.fetch_sub(1, Relaxed);
             }
             return Err(full);
         }
-        let mut line = Vec::with_capacity(most as usize);
-        open.push(pcm, &mut line);
+        let mut line = Vec::new();
+        if self.line.is_some() {
+            line.reserve_exact(most as usize);
+            open.push(pcm, &mut line);
+        } else {
+            self.held.push(Held { turn, pcm: Some(pcm.to_vec()) });
+        }
         // An empty chunk is queued once, so that the media thread knows the turn.
         if line.is_empty() && !fresh {
             return Ok(None);
@@ -103,10 +174,16 @@ impl Voice {
         if self.over.contains(&turn) {
             return pushes;
         }
+        if self.line.is_none() && self.open.contains_key(&turn) {
+            self.held.push(Held { turn, pcm: None });
+            return pushes;
+        }
         match self.open.remove(&turn) {
             Some(mut open) => {
                 let mut line = Vec::new();
-                open.resampler.flush(&mut line);
+                if let Some(resampler) = &mut open.resampler {
+                    resampler.flush(&mut line);
+                }
                 if !line.is_empty() {
                     pushes.push(self.queue_audio(turn, line));
                 }
@@ -125,6 +202,7 @@ impl Voice {
 
     /// A turn, or all of them, takes no more audio. Gives the spare queue the media thread needs.
     pub(crate) fn clear(&mut self, turn: Option<u64>) -> VecDeque<Entry> {
+        self.held.retain(|h| turn.is_some_and(|t| t != h.turn));
         match turn {
             Some(t) => {
                 self.open.remove(&t);
@@ -182,6 +260,8 @@ impl Open {
             [low, high] => i16::from_le_bytes([*low, *high]),
             _ => 0,
         });
-        self.resampler.push(first.into_iter().chain(samples), line);
+        if let Some(resampler) = &mut self.resampler {
+            resampler.push(first.into_iter().chain(samples), line);
+        }
     }
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The ring between a call and the recorder.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::media::FRAME;
+use crate::media::Rate;
 
-/// Two seconds of both channels.
+/// Two seconds of both channels at 8 kHz, one at 16.
 const RING: usize = 2 * 2 * 8000;
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Samples a second and channel; 0 until the first frame may come.
+    rate: AtomicU32,
     done: AtomicBool,
     /// Samples a channel that are still to follow as silence when the call is done.
     rest: AtomicU64,
@@ -44,17 +46,23 @@ pub(crate) fn tap() -> (Tap, Reel) {
 }
 
 impl Tap {
+    /// The rate of what will be recorded, before anything is.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.shared.rate.store(rate.hz(), Ordering::Release);
+    }
+
     /// Records one frame of both channels; without room, silence takes its place later.
-    pub(crate) fn frame(&mut self, caller: &[i16; FRAME], agent: &[i16; FRAME]) {
+    pub(crate) fn frame(&mut self, caller: &[i16], agent: &[i16]) {
+        let frame = caller.len();
         self.pay();
         let both = caller.iter().zip(agent).flat_map(|(l, r)| [*l, *r]);
-        match self.ring.write_chunk_uninit(FRAME * 2) {
+        match self.ring.write_chunk_uninit(frame * 2) {
             Ok(chunk) if self.owed == 0 => {
                 chunk.fill_from_iter(both);
             }
             _ => {
-                self.owed += FRAME as u64;
-                self.lost += FRAME as u64;
+                self.owed += frame as u64;
+                self.lost += frame as u64;
             }
         }
     }
@@ -91,6 +99,11 @@ impl Tap {
 }
 
 impl Reel {
+    /// Rate of what the ring holds.
+    pub(crate) fn rate(&self) -> Rate {
+        Rate::of_hz(self.shared.rate.load(Ordering::Acquire)).unwrap_or(Rate::R8k)
+    }
+
     /// Whether the call is done; then the ring holds all that will come, but for silence of this
     /// many samples.
     pub(crate) fn done(&self) -> Option<u64> {
@@ -101,6 +114,7 @@ impl Reel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::FRAME;
 
     #[test]
     fn after_skipped_time_the_next_frame_is_kept() {

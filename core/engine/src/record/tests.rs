@@ -13,7 +13,7 @@ use super::{tap, Recorder, RecorderQueues};
 use crate::events::Notice;
 use crate::media::outbox::Record;
 use crate::media::waker::Waker;
-use crate::media::FRAME;
+use crate::media::{Rate, FRAME};
 
 fn scratch(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("voicecore-{name}-{}", std::process::id()));
@@ -37,7 +37,7 @@ fn the_file_plays_after_every_single_write() {
     let dir = scratch("wav");
     let path = dir.join("call.wav");
     let part = dir.join("call.wav.part");
-    let mut wav = Wav::create(&path).unwrap();
+    let mut wav = Wav::create(&path, Rate::R8k).unwrap();
     assert_eq!(sizes(&part), (0, 0));
     for n in 1..=20u64 {
         wav.append(&[1; 640]).unwrap();

@@ -16,7 +16,7 @@ use crate::events::Notice;
 use crate::media::outbox::{Garbage, Record};
 use crate::media::waker::Waker;
 
-/// How often rings are emptied. Far below their two seconds.
+/// How often rings are emptied. Far below their second or two.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Periods between two header refreshes.
 const REFRESH: u32 = 10;
@@ -180,7 +180,7 @@ impl Recording {
             return Ok(());
         }
         if self.wav.is_none() {
-            match Wav::create(&self.path) {
+            match Wav::create(&self.path, self.reel.rate()) {
                 Ok(mut wav) => {
                     wav.append_silence(std::mem::take(&mut self.before));
                     self.wav = Some(wav);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One recording: a stereo WAV of 16-bit PCM at the line rate, caller left and agent right.
+//! One recording: a stereo WAV of 16-bit PCM at the call's rate, caller left and agent right.
 //!
 //! Written as `<name>.part` and renamed when complete. The header is valid after every write:
 //! audio goes to disk first and the sizes follow, so a process killed at any moment leaves a file
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::media::LINE_RATE;
+use crate::media::Rate;
 
 /// Bytes of the header.
 pub const HEADER: u64 = 44;
@@ -21,6 +21,7 @@ pub const SAMPLE: u64 = 4;
 /// A WAV being written.
 #[derive(Debug)]
 pub struct Wav {
+    rate: Rate,
     file: File,
     part: PathBuf,
     path: PathBuf,
@@ -37,7 +38,7 @@ impl Wav {
     ///
     /// # Errors
     /// The system's error.
-    pub fn create(path: &Path) -> io::Result<Wav> {
+    pub fn create(path: &Path, rate: Rate) -> io::Result<Wav> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
@@ -45,8 +46,8 @@ impl Wav {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&part)?;
-        file.write_all_at(&header(0), 0)?;
-        Ok(Wav { file, part, path: path.to_owned(), position: 0, written: 0, told: 0 })
+        file.write_all_at(&header(0, rate), 0)?;
+        Ok(Wav { rate, file, part, path: path.to_owned(), position: 0, written: 0, told: 0 })
     }
 
     /// Appends interleaved audio, little-endian. On an error its place stays silent and later
@@ -78,7 +79,7 @@ impl Wav {
     /// The system's error.
     pub fn refresh(&mut self) -> io::Result<()> {
         if self.told != self.written {
-            self.file.write_all_at(&header(self.written as u32), 0)?;
+            self.file.write_all_at(&header(self.written as u32, self.rate), 0)?;
             self.told = self.written;
         }
         Ok(())
@@ -98,7 +99,7 @@ impl Wav {
     }
 }
 
-fn header(audio: u32) -> [u8; HEADER as usize] {
+fn header(audio: u32, rate: Rate) -> [u8; HEADER as usize] {
     let mut h = [0; HEADER as usize];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -114,8 +115,8 @@ fn header(audio: u32) -> [u8; HEADER as usize] {
     put(&16u32.to_le_bytes());
     put(&1u16.to_le_bytes());
     put(&2u16.to_le_bytes());
-    put(&LINE_RATE.to_le_bytes());
-    put(&(LINE_RATE * u32::from(frame)).to_le_bytes());
+    put(&rate.hz().to_le_bytes());
+    put(&(rate.hz() * u32::from(frame)).to_le_bytes());
     put(&frame.to_le_bytes());
     put(&16u16.to_le_bytes());
     put(b"data");

@@ -2,8 +2,7 @@
 //! From speech probabilities to the start and the end of speech, and the caller's audio between
 //! them. Without I/O: frames, probabilities and times come in as arguments.
 
-use crate::media::jitter::SAMPLE_NS;
-use crate::media::{VadConfig, FRAME};
+use crate::media::{Rate, VadConfig, MAX_FRAME};
 
 /// A window this sure of speech starts it alone: who interrupts is heard a window (32 ms) sooner.
 /// Chosen on few phrases: a corpus with noise has still to confirm it.
@@ -11,9 +10,8 @@ const SURE: f32 = 0.6;
 /// Who asks for longer speech than two windows wants to wait for it.
 const SURE_UP_TO_MS: u32 = 64;
 
-/// Samples of a window of the network at 8 kHz.
-pub const WINDOW: usize = 256;
-const SAMPLES_PER_MS: u64 = 8;
+/// Samples of the greatest window of the network.
+const MAX_WINDOW: usize = Rate::R16k.window();
 /// How much longer than `speech_start_ms` an onset may take: four windows.
 const WAVER_MS: u32 = 4 * 32;
 
@@ -33,14 +31,15 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct Detector {
     cfg: VadConfig,
+    rate: Rate,
     talking: bool,
     since: Option<u64>,
 }
 
 impl Detector {
     /// Not talking yet.
-    pub fn new(cfg: VadConfig) -> Detector {
-        Detector { cfg, talking: false, since: None }
+    pub fn new(cfg: VadConfig, rate: Rate) -> Detector {
+        Detector { cfg, rate, talking: false, since: None }
     }
 
     /// Whether the caller talks, by the decisions so far.
@@ -51,14 +50,16 @@ impl Detector {
     /// The window that began at sample `start` has this probability.
     pub fn on_window(&mut self, start: u64, probability: f32) -> Option<Decision> {
         let high = probability >= self.cfg.threshold;
+        let end = start + self.rate.window() as u64;
+        let per_ms = self.rate.per_ms() as u64;
         let (continues, least_ms) = if self.talking {
             let pause = self.since.is_some() || probability < self.cfg.release;
             (pause && !high, self.cfg.speech_end_ms)
         } else {
             // A soft onset wavers: what has begun is only forgotten below the release, or when
             // it comes to nothing.
-            let most = u64::from(self.cfg.speech_start_ms + WAVER_MS) * SAMPLES_PER_MS;
-            let young = |since| start + WINDOW as u64 - since <= most;
+            let most = u64::from(self.cfg.speech_start_ms + WAVER_MS) * per_ms;
+            let young = |since| end - since <= most;
             let onset = probability >= self.cfg.release && self.since.is_some_and(young);
             (high || onset, self.cfg.speech_start_ms)
         };
@@ -68,7 +69,7 @@ impl Detector {
         }
         let since = *self.since.get_or_insert(start);
         let sure = !self.talking && probability >= SURE && least_ms <= SURE_UP_TO_MS;
-        let long = start + WINDOW as u64 - since >= u64::from(least_ms) * SAMPLES_PER_MS;
+        let long = end - since >= u64::from(least_ms) * per_ms;
         let decided = self.talking || high;
         if !decided || !(sure || long) {
             return None;
@@ -83,40 +84,50 @@ impl Detector {
 #[derive(Debug)]
 pub struct Ear {
     detector: Detector,
-    preroll: u64,
+    rate: Rate,
+    preroll_ms: u32,
     /// Samples heard so far; sample positions count from 0.
     heard: u64,
     audio: Box<[i16]>,
     /// Arrival of the first sample of each of the last frames.
     stamps: Box<[u64]>,
-    window: [f32; WINDOW],
+    window: [f32; MAX_WINDOW],
     filled: usize,
     /// Samples before this were handed over.
     handed: u64,
 }
 
 impl Ear {
-    /// Nothing heard yet.
-    pub fn new(cfg: VadConfig, preroll_ms: u32) -> Ear {
+    /// Nothing heard yet; at 8 kHz, until told otherwise, with room for 16 if `wideband`.
+    pub fn new(cfg: VadConfig, preroll_ms: u32, wideband: bool) -> Ear {
         let back_ms = preroll_ms + cfg.speech_start_ms + WAVER_MS;
-        let audio = (back_ms as usize * SAMPLES_PER_MS as usize).next_power_of_two();
+        let per_ms = if wideband { Rate::R16k } else { Rate::R8k }.per_ms();
+        let audio = (back_ms as usize * per_ms).next_power_of_two().max(MAX_FRAME);
         let frames = (cfg.speech_end_ms.max(back_ms) / 20 + 16) as usize;
         Ear {
-            detector: Detector::new(cfg),
-            preroll: u64::from(preroll_ms) * SAMPLES_PER_MS,
+            detector: Detector::new(cfg, Rate::R8k),
+            rate: Rate::R8k,
+            preroll_ms,
             heard: 0,
             audio: vec![0; audio].into_boxed_slice(),
             stamps: vec![0; frames.next_power_of_two()].into_boxed_slice(),
-            window: [0.0; WINDOW],
+            window: [0.0; MAX_WINDOW],
             filled: 0,
             handed: 0,
         }
     }
 
+    /// The rate of what will be heard, before anything was.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+        self.detector.rate = rate;
+    }
+
     /// Takes a frame whose first sample arrived at `at_ns`. Gives a window when one is full; its
     /// probability goes to [`Ear::decide`].
-    pub fn hear(&mut self, frame: &[i16; FRAME], at_ns: u64) -> Option<&[f32; WINDOW]> {
-        let slot = (self.heard / FRAME as u64) as usize & (self.stamps.len() - 1);
+    pub fn hear(&mut self, frame: &[i16], at_ns: u64) -> Option<&[f32]> {
+        let (length, window) = (self.rate.frame(), self.rate.window());
+        let slot = (self.heard / length as u64) as usize & (self.stamps.len() - 1);
         if let Some(s) = self.stamps.get_mut(slot) {
             *s = at_ns;
         }
@@ -126,17 +137,17 @@ impl Ear {
                 *a = *sample;
             }
         }
-        self.heard += FRAME as u64;
+        self.heard += length as u64;
         // A window nobody decided upon is given up.
-        if self.filled >= WINDOW {
+        if self.filled >= window {
             self.filled = 0;
         }
-        let fits = (WINDOW - self.filled).min(FRAME);
+        let fits = (window - self.filled).min(length);
         self.fill(frame.get(..fits).unwrap_or(&[]));
-        if self.filled < WINDOW {
+        if self.filled < window {
             return None;
         }
-        Some(&self.window)
+        self.window.get(..window)
     }
 
     fn fill(&mut self, samples: &[i16]) {
@@ -151,7 +162,7 @@ impl Ear {
     /// The full window has this probability.
     pub fn decide(&mut self, probability: f32) -> Option<Decision> {
         let end = self.windows_end();
-        let decision = self.detector.on_window(end - WINDOW as u64, probability);
+        let decision = self.detector.on_window(end - self.rate.window() as u64, probability);
         // What the window did not take of the last frame begins the next one.
         let rest = (self.heard - end) as usize;
         self.filled = 0;
@@ -161,13 +172,15 @@ impl Ear {
             self.fill(&[s]);
         }
         if let Some(Decision::Started(at)) = decision {
-            self.handed = at.saturating_sub(self.preroll).max(self.handed);
+            let preroll = u64::from(self.preroll_ms) * self.rate.per_ms() as u64;
+            self.handed = at.saturating_sub(preroll).max(self.handed);
         }
         decision
     }
 
     fn windows_end(&self) -> u64 {
-        self.heard / WINDOW as u64 * WINDOW as u64
+        let window = self.rate.window() as u64;
+        self.heard / window * window
     }
 
     /// Audio to hand over now: `(arrival of its first sample, first sample, samples)`. Call once a
@@ -194,15 +207,19 @@ impl Ear {
 
     /// When a sample arrived.
     pub fn at_ns(&self, sample: u64) -> u64 {
-        let frame = (sample / FRAME as u64).min((self.heard / FRAME as u64).saturating_sub(1));
+        let length = self.rate.frame() as u64;
+        let frame = (sample / length).min((self.heard / length).saturating_sub(1));
         let stamp = self.stamps.get(frame as usize & (self.stamps.len() - 1)).copied();
-        stamp.unwrap_or(0) + (sample - frame * FRAME as u64) * SAMPLE_NS
+        stamp.unwrap_or(0) + (sample - frame * length) * self.rate.sample_ns()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::{FRAME, UNIT_NS};
+
+    const WINDOW: usize = Rate::R8k.window();
 
     const CFG: VadConfig = VadConfig {
         enabled: true,
@@ -213,7 +230,7 @@ mod tests {
     };
 
     fn run(cfg: VadConfig, probabilities: &[f32]) -> Vec<(usize, Decision)> {
-        let mut d = Detector::new(cfg);
+        let mut d = Detector::new(cfg, Rate::R8k);
         probabilities
             .iter()
             .enumerate()
@@ -294,7 +311,7 @@ mod tests {
 
     #[test]
     fn windows_are_contiguous_and_audio_has_the_preroll_once() {
-        let mut ear = Ear::new(CFG, 300);
+        let mut ear = Ear::new(CFG, 300, false);
         let mut next_window = 0i16;
         let mut audio = Vec::new();
         let mut first_at = None;
@@ -312,7 +329,7 @@ mod tests {
                 if let Some(d) = ear.decide(p) {
                     decisions.push((d, n));
                     if let Decision::Ended(at) = d {
-                        assert_eq!(ear.at_ns(at), 1_000_000_000 + at * SAMPLE_NS);
+                        assert_eq!(ear.at_ns(at), 1_000_000_000 + at * UNIT_NS);
                         ended = true;
                     }
                 }
@@ -327,7 +344,7 @@ mod tests {
         assert_eq!(decisions[0].0, Decision::Started(4096));
         assert_eq!(decisions[1].0, Decision::Ended(9216));
         let from = 4096 - 2400;
-        assert_eq!(first_at, Some((1_000_000_000 + from * SAMPLE_NS, from)));
+        assert_eq!(first_at, Some((1_000_000_000 + from * UNIT_NS, from)));
         let want: Vec<i16> = (from..(decisions[1].1 + 1) * 160).map(|s| s as i16).collect();
         assert_eq!(audio, want);
     }

@@ -394,12 +394,14 @@ fn params(media: &MediaDescription) -> MediaParams {
         codec: match media.codec {
             pjsip_sys::Codec::Pcma => Codec::Pcma,
             pjsip_sys::Codec::Pcmu => Codec::Pcmu,
+            pjsip_sys::Codec::G722 => Codec::G722,
         },
         payload_type: media.payload_type,
         rx_payload_type: media.rx_payload_type,
         telephone_event: media.telephone_event,
         rx_telephone_event: media.rx_telephone_event,
         rtcp: RtcpWay::Beside,
+        comfort_noise: media.comfort_noise,
         ptime_ms: media.ptime_ms,
         direction: match media.direction {
             pjsip_sys::Direction::SendRecv => Direction::SendRecv,

@@ -20,6 +20,7 @@ fn params(remote_rtp: SocketAddr) -> MediaParams {
         telephone_event: Some(101),
         rx_telephone_event: Some(101),
         rtcp: RtcpWay::Beside,
+        comfort_noise: None,
         ptime_ms: 20,
         direction: Direction::SendRecv,
     }

@@ -13,12 +13,13 @@ use super::rig::params;
 use crate::events::Notice;
 use crate::media::call::Call;
 use crate::media::counters::CallCounters;
+use crate::media::jitter::{Arrival, JitterBuffer};
 use crate::media::outbox::{rings, Inbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::shard::{Command, Line, Polls, Shard};
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
-use crate::media::{Codec, MediaConfig, MediaParams, RtpSockets, VadConfig, TICK_NS};
+use crate::media::{Codec, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig, TICK_NS};
 use crate::record::tap;
 use crate::transport::rtp::session::Identity;
 
@@ -50,7 +51,8 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     let cfg = MediaConfig { vad, media_timeout_s: 1.0, ..MediaConfig::default() };
     let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
     let waker = Arc::new(Waker::new().unwrap());
-    let mut shard = Shard::new(0, CALLS, Arc::clone(&commands), out, waker, Polls::new().unwrap());
+    let polls = Polls::new().unwrap();
+    let mut shard = Shard::new(0, CALLS, true, Arc::clone(&commands), out, waker, polls);
 
     let sockets: Vec<RtpSockets> = (0..CALLS)
         .map(|_| RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (43_000, 43_999)).unwrap())
@@ -69,9 +71,13 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         let line = Box::new(Line { call: media, sockets });
         commands.push(Command::Add { place, phase: place / 2, line }).unwrap();
         let to = addresses[place ^ 1];
-        let params = MediaParams { remote_rtp: to, ..params(20, Codec::Pcmu) };
-        commands.push(Command::SetMedia { place, call, params }).unwrap();
-        voices.push(Voice::new(call, 120.0, level));
+        let codec = if place < 2 { Codec::Pcmu } else { Codec::G722 };
+        let (line, ptime) = (codec.rate(), [20, 10, 30, 20, 60, 40][place]);
+        let params = MediaParams { remote_rtp: to, ..params(ptime, codec) };
+        commands.push(Command::SetMedia { place, call, params, line }).unwrap();
+        let mut voice = Voice::new(call, 120.0, level);
+        voice.set_rate(line);
+        voices.push(voice);
         reels.push(reel);
     }
     let chunk = audio(1);
@@ -100,6 +106,13 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                     }
                 }
                 _ => {}
+            }
+            if tick == 300 && call >= 4 {
+                // From G.722 to G.711: resampled from now on.
+                let params =
+                    MediaParams { remote_rtp: addresses[place ^ 1], ..params(20, Codec::Pcma) };
+                let line = Codec::Pcma.rate();
+                commands.push(Command::SetMedia { place, call, params, line }).unwrap();
             }
             if tick == 350 && call >= 3 {
                 commands.push(Command::Remove { place, call }).unwrap();
@@ -133,6 +146,35 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     // It was no idle run: every kind of event was told.
     drain(&mut inbox, &mut told);
     assert!(told.iter().all(|n| *n > 0), "{told:?}");
+}
+
+#[test]
+fn comfort_noise_touches_no_heap() {
+    for rate in [Rate::R8k, Rate::R16k] {
+        let mut jitter = JitterBuffer::new(rate, 20, 200);
+        let mut out = vec![0; rate.frame()];
+        reset_violation_count();
+        assert_no_alloc(|| {
+            for tick in 0..100u32 {
+                let arrival = Arrival {
+                    timestamp: tick * 160,
+                    codec: Codec::Pcma,
+                    payload: if tick % 10 < 5 { &[0x55; 160] } else { &[40, 100, 150] },
+                    fresh: tick == 0,
+                    follows: true,
+                    newest: true,
+                    at_ns: u64::from(tick) * TICK_NS,
+                };
+                if tick % 10 < 5 {
+                    jitter.insert(&arrival);
+                } else {
+                    jitter.insert_noise(&arrival);
+                }
+                jitter.pop(u64::from(tick) * TICK_NS, &mut out);
+            }
+        });
+        assert_eq!(violation_count(), 0);
+    }
 }
 
 fn drain(inbox: &mut Inbox, told: &mut [usize; 8]) {

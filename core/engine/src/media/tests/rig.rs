@@ -10,12 +10,12 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::media::call::{Call, Port};
 use crate::media::counters::CallCounters;
+use crate::media::g711::{self, Law};
 use crate::media::outbox::{rings, Inbox, Outbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::{
-    g711, CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, RtcpWay, FRAME,
-    TICK_NS,
+    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, RtcpWay, FRAME, TICK_NS,
 };
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
@@ -60,14 +60,27 @@ pub(super) fn params(ptime_ms: u8, codec: Codec) -> MediaParams {
         remote_rtp: SocketAddr::from(PEER),
         remote_rtcp: None,
         codec,
-        payload_type: if codec == Codec::Pcma { 8 } else { 0 },
-        rx_payload_type: if codec == Codec::Pcma { 8 } else { 0 },
+        payload_type: payload_type(codec),
+        rx_payload_type: payload_type(codec),
         telephone_event: Some(101),
         rx_telephone_event: Some(101),
+        comfort_noise: None,
         rtcp: RtcpWay::Beside,
         ptime_ms,
         direction: Direction::SendRecv,
     }
+}
+
+fn payload_type(codec: Codec) -> u8 {
+    match codec {
+        Codec::Pcma => 8,
+        Codec::Pcmu => 0,
+        Codec::G722 => 9,
+    }
+}
+
+fn law(codec: Codec) -> Law {
+    codec.law().unwrap_or(Law::A)
 }
 
 /// The signal every peer sends: a tone of 400 Hz whose level swells, exact after A-law.
@@ -75,7 +88,7 @@ pub(super) fn signal(at: i64) -> i16 {
     let t = at as f64;
     let level = 6000.0 + 2500.0 * (t * std::f64::consts::TAU / 24_000.0).sin();
     let v = ((t * std::f64::consts::TAU / 20.0).sin() * level) as i16;
-    g711::decode_one(Codec::Pcma, g711::encode_one(Codec::Pcma, v))
+    g711::decode_one(Law::A, g711::encode_one(Law::A, v))
 }
 
 /// The peer's sending side.
@@ -102,7 +115,7 @@ impl Peer {
     pub(super) fn packet(&mut self, samples: usize) -> Vec<u8> {
         let mut data = RtpPacket {
             marker: false,
-            payload_type: if self.codec == Codec::Pcma { 8 } else { 0 },
+            payload_type: payload_type(self.codec),
             sequence: self.sequence,
             timestamp: self.timestamp,
             ssrc: self.ssrc,
@@ -111,7 +124,7 @@ impl Peer {
         .header()
         .to_vec();
         for i in 0..samples as i64 {
-            data.push(g711::encode_one(self.codec, signal(self.at + i)));
+            data.push(g711::encode_one(law(self.codec), signal(self.at + i)));
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.timestamp = self.timestamp.wrapping_add(samples as u32);
@@ -175,7 +188,11 @@ impl Rig {
     }
 
     pub(super) fn set_media(&mut self, params: MediaParams) {
-        self.call.set_media(params, self.now);
+        let line = self.voice.rate().unwrap_or(params.codec.rate());
+        self.call.set_media(params, line, self.now);
+        for push in self.voice.set_rate(line) {
+            self.call.playout.push(push.entry, push.room, &mut self.out);
+        }
     }
 
     /// Puts a datagram on the wire, to arrive at `at_ns`.
@@ -298,8 +315,8 @@ impl Rig {
         let mut pcm = Vec::new();
         for (_, _, data) in &self.sent {
             let p = RtpPacket::parse(data).unwrap();
-            let codec = if p.payload_type == 8 { Codec::Pcma } else { Codec::Pcmu };
-            pcm.extend(p.payload.iter().map(|b| g711::decode_one(codec, *b)));
+            let law = if p.payload_type == 8 { Law::A } else { Law::Mu };
+            pcm.extend(p.payload.iter().map(|b| g711::decode_one(law, *b)));
         }
         pcm
     }

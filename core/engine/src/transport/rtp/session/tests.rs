@@ -14,6 +14,7 @@ fn params(port: u16) -> MediaParams {
         payload_type: 8,
         rx_payload_type: 8,
         telephone_event: None,
+        comfort_noise: None,
         rx_telephone_event: None,
         rtcp: RtcpWay::Beside,
         ptime_ms: 20,
