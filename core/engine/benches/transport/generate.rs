@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 
 use rustix::thread::{clock_nanosleep_absolute, ClockId, Timespec};
-use voicecore_engine::media::{g711, Codec};
+use voicecore_engine::media::g711::{self, Law};
 
 use crate::sip::{Heard, State, Uac};
 use crate::{now_ns, pcm, Options, Outcome};
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Outcome<()> {
     let rate = options.number("rate", 200)?;
     let samples = pcm(options.text("pcm")?)?;
     let mut voice = vec![0; samples.len()];
-    g711::encode(Codec::Pcma, &samples, &mut voice);
+    g711::encode(Law::A, &samples, &mut voice);
     let mut g = Generator::new(target, calls, voice)?;
     let (tell, asked) = mpsc::channel();
     std::thread::spawn(move || {
