@@ -217,6 +217,11 @@ pj_bool_t vc_guard_invite(pjsip_rx_data *rdata);
 pj_bool_t vc_guard_may_answer(pjsip_rx_data *rdata);
 void vc_guard_opened(pjsip_rx_data *rdata, uint64_t call);
 
+/* rtcp.c */
+void vc_rtcp_answer(pj_pool_t *pool, pjmedia_sdp_session *answer, const pjmedia_sdp_session *offer);
+void vc_rtcp_offer(const pjsip_inv_session *inv, pjmedia_sdp_session *offer);
+unsigned vc_rtcp_way(const pjmedia_sdp_media *ours, const pjmedia_sdp_media *theirs);
+
 /* info.c */
 int vc_info_received(vc_call *call, pjsip_rx_data *rdata); /* the status to answer with */
 void vc_info_answered(vc_call *call, const pjsip_transaction *tsx);

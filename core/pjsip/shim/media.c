@@ -230,6 +230,7 @@ pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_
         out->rx_event_pt = (uint8_t)(tx != NO_PT ? rx : NO_PT);
         out->cn_pt = (uint8_t)(pt_of_noise(theirs) != NO_PT ? pt_of_noise(ours) : NO_PT);
         out->ptime_ms = (uint8_t)ptime_of(theirs);
+        out->direction = (uint8_t)vc_rtcp_way(ours, theirs);
         vc_addr_from(&rtp, &out->rtp);
         rtcp_of(remote, theirs, &rtp, &out->rtcp);
         we = direction_of(local, ours);

@@ -65,7 +65,7 @@ static pj_bool_t offer_can(const vc_call *call, pj_bool_t *update)
 static void offer_try(vc_call *call)
 {
     pjsip_tx_data *tdata = NULL;
-    const pjmedia_sdp_session *offer;
+    pjmedia_sdp_session *offer;
     pj_bool_t update;
     pj_status_t status;
     if (!offer_can(call, &update)) {
@@ -73,6 +73,7 @@ static void offer_try(vc_call *call)
         return;
     }
     offer = vc_srtp_offer(call->inv->pool_prov, call->sdp, call);
+    vc_rtcp_offer(call->inv, offer);
     status = update ? pjsip_inv_update(call->inv, NULL, offer, &tdata)
                     : pjsip_inv_reinvite(call->inv, NULL, offer, &tdata);
     if (status == PJ_SUCCESS) {

@@ -19,6 +19,7 @@ enum { VC_UDP = 1, VC_TCP = 2, VC_TLS = 3 };
 enum { VC_CODEC_PCMA = 1, VC_CODEC_PCMU = 2, VC_CODEC_G722 = 4 }; /* bits */
 
 enum { VC_SENDS = 1, VC_RECEIVES = 2 }; /* bits of vc_media.direction, as seen from us */
+enum { VC_RTCP_MUX = 4, VC_RTCP_OFF = 8 }; /* more of its bits: RTCP on RTP's port, or none; else on its own */
 
 typedef struct vc_str {
     const char *ptr;
@@ -42,7 +43,7 @@ typedef struct vc_media {
     uint8_t tx_event_pt; /* 0xff: none */
     uint8_t rx_event_pt; /* 0xff: none */
     uint8_t ptime_ms;
-    uint8_t direction; /* VC_SENDS | VC_RECEIVES */
+    uint8_t direction; /* VC_SENDS | VC_RECEIVES | VC_RTCP_* */
     uint8_t cn_pt;     /* of comfort noise; 0xff: none */
 } vc_media;
 

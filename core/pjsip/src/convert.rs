@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::ffi;
-use crate::types::{Codec, Direction, MediaDescription};
+use crate::types::{Codec, Direction, MediaDescription, RtcpWay};
 
 pub(crate) fn addr_to_c(address: SocketAddr) -> ffi::Addr {
     let mut out = ffi::Addr { port: address.port(), ..ffi::Addr::default() };
@@ -68,6 +68,11 @@ pub(crate) fn media_from_c(media: &ffi::Media) -> Option<MediaDescription> {
         comfort_noise: (media.cn_pt != ffi::NO_PT).then_some(media.cn_pt),
         ptime_ms: media.ptime_ms,
         direction,
+        rtcp: match media.direction & (ffi::RTCP_MUX | ffi::RTCP_OFF) {
+            0 => RtcpWay::Beside,
+            ffi::RTCP_MUX => RtcpWay::Mux,
+            _ => RtcpWay::Off,
+        },
     })
 }
 

@@ -27,6 +27,8 @@ pub(crate) const CODEC_G722: u8 = 4;
 pub(crate) const SENDS: u8 = 1;
 pub(crate) const RECEIVES: u8 = 2;
 pub(crate) const NO_PT: u8 = 0xff;
+pub(crate) const RTCP_MUX: u8 = 4;
+pub(crate) const RTCP_OFF: u8 = 8;
 
 pub(crate) const EV_INCOMING: u32 = 1;
 pub(crate) const EV_PROGRESS: u32 = 2;

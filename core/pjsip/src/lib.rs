@@ -28,6 +28,6 @@ pub use listen::check_tls;
 pub use redact::{redact_text, redact_uri};
 pub use types::{
     CallId, Codec, Credentials, DialExtra, DialRequest, Direction, EndpointConfig, EndpointStats,
-    Extension, Listen, MediaDescription, Policy, Probe, ProbeId, RegId, Registration, SipEvent,
-    TlsConfig, Transport, FAILOVER,
+    Extension, Listen, MediaDescription, Policy, Probe, ProbeId, RegId, Registration, RtcpWay,
+    SipEvent, TlsConfig, Transport, FAILOVER,
 };

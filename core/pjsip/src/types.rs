@@ -343,6 +343,20 @@ pub struct MediaDescription {
     pub ptime_ms: u8,
     /// As seen from us.
     pub direction: Direction,
+    /// Where RTCP goes.
+    pub rtcp: RtcpWay,
+}
+
+/// What was agreed on about RTCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RtcpWay {
+    /// On a port of its own.
+    #[default]
+    Beside,
+    /// On the port of RTP: the peer offered it (RFC 5761).
+    Mux,
+    /// Nowhere: the peer gives it no bandwidth (RFC 3556).
+    Off,
 }
 
 /// What happened, in order. `call` and `reg` are the ids this crate gave out.

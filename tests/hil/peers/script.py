@@ -139,9 +139,7 @@ class Talker:
     def _packet(
         self, payload: bytes, payload_type: int, timestamp: int, *, marker: bool = False
     ) -> tuple[float, bytes]:
-        head = header(
-            payload_type, self.sequence, timestamp & 0xFFFFFFFF, self.ssrc, marker=marker
-        )
+        head = header(payload_type, self.sequence, timestamp & 0xFFFFFFFF, self.ssrc, marker=marker)
         self.sequence = self.sequence + 1 & 0xFFFF
         return self.at, head + payload
 

@@ -400,7 +400,11 @@ fn params(media: &MediaDescription) -> MediaParams {
         rx_payload_type: media.rx_payload_type,
         telephone_event: media.telephone_event,
         rx_telephone_event: media.rx_telephone_event,
-        rtcp: RtcpWay::Beside,
+        rtcp: match media.rtcp {
+            pjsip_sys::RtcpWay::Beside => RtcpWay::Beside,
+            pjsip_sys::RtcpWay::Mux => RtcpWay::Mux,
+            pjsip_sys::RtcpWay::Off => RtcpWay::Off,
+        },
         comfort_noise: media.comfort_noise,
         ptime_ms: media.ptime_ms,
         direction: match media.direction {
