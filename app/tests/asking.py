@@ -45,8 +45,8 @@ class Outcome:
         return self.error
 
 
-def ask(kind: str, *handlers: Handler, **settings: Any) -> Outcome:
-    """One request on virtual time."""
+def ask(kind: str, *handlers: Handler, line: int = 8_000, **settings: Any) -> Outcome:
+    """One request on virtual time; `line` is the rate of the audio to recognise."""
     out = Outcome()
 
     async def scenario() -> None:
@@ -63,7 +63,7 @@ def ask(kind: str, *handlers: Handler, **settings: Any) -> Outcome:
                 client = stt = SttClient(server.stt(**settings), "de")
 
                 async def transcribe() -> AsyncGenerator[str, None]:
-                    yield await stt.transcribe(PCM)
+                    yield await stt.transcribe(PCM, line)
 
                 work = transcribe
             out.client = client

@@ -15,9 +15,7 @@ from typing import Any
 from voice_edge.adapters import ServerError, Stage
 from voice_edge.machine import events as ev
 
-LINE_RATE = 8_000
 TICK_S = 0.02
-TICK_SAMPLES = 160
 
 
 class VoicecoreError(Exception):
@@ -61,8 +59,11 @@ def now_ns() -> int:
 class FakeCall:
     """Plays what it is given at the speed of speech, in 20 ms ticks of virtual time."""
 
-    def __init__(self, call_id: int = 7, *, recording: str | None = None) -> None:
+    def __init__(
+        self, call_id: int = 7, *, recording: str | None = None, rate: int = 8_000
+    ) -> None:
         self.id = call_id
+        self.rate = rate
         self.sip_call_id = "abc@192.0.2.1"
         self.source = "192.0.2.1:5060"
         self.recording = recording
@@ -105,8 +106,8 @@ class FakeCall:
     def play(self, pcm: bytes, rate: int, turn_id: int) -> None:
         if self.gone:
             raise CallGone("left")
-        samples = len(pcm) // 2 * LINE_RATE // rate
-        if (sum(s for _, s in self._queue) + samples) / LINE_RATE > self.limit_s:
+        samples = len(pcm) // 2 * self.rate // rate
+        if (sum(s for _, s in self._queue) + samples) / self.rate > self.limit_s:
             raise PlayoutFull("full")
         if turn_id not in self._cleared:
             self._queue.append([turn_id, samples])
@@ -143,7 +144,7 @@ class FakeCall:
             await asyncio.sleep(TICK_S)
             self._ticked.set()
             self._ticked = asyncio.Event()
-            room = TICK_SAMPLES
+            room = self.rate // 50
             while room and self._queue:
                 entry = self._queue[0]
                 turn, samples = entry[0], min(room, entry[1])
@@ -290,9 +291,11 @@ class FakeStt:
     def __init__(self, *, delay_s: float = 0.3) -> None:
         self.delay_s = delay_s
         self.fails: Exception | None = None
+        self.rates: set[int] = set()
         self.open = 0
 
-    async def transcribe(self, pcm: bytes) -> str:
+    async def transcribe(self, pcm: bytes, rate: int) -> str:
+        self.rates.add(rate)
         self.open += 1
         try:
             await asyncio.sleep(self.delay_s)

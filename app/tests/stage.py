@@ -24,10 +24,11 @@ class Stage:
         self.stt = FakeStt()
         self.policy = policy
         self.recording: str | None = None
+        self.rate = 8_000
         self.cache = True
 
     async def _play(self, caller: Callable[[FakeCall], Awaitable[None]]) -> None:
-        self.call = FakeCall(recording=self.recording)
+        self.call = FakeCall(recording=self.recording, rate=self.rate)
         p = self.policy
         phrases = PhraseCache(self.tts, (p.greeting, p.apology, p.reprompt, p.goodbye))
         if self.cache:

@@ -54,12 +54,13 @@ def test_tts_request_and_audio() -> None:
     }
 
 
-@pytest.mark.parametrize("rate", [8_000, 16_000])
-def test_stt_request_and_text(rate: int) -> None:
+@pytest.mark.parametrize("line", [8_000, 16_000])
+@pytest.mark.parametrize("asked", [None, 8_000, 16_000])
+def test_stt_request_and_text(asked: int | None, line: int) -> None:
     async def handler(request: Received, wire: Wire) -> None:
         await wire.whole("application/json", '{"text": " Grüß Gott. "}'.encode())
 
-    out = ask("stt", handler, rate=rate)
+    out = ask("stt", handler, line=line, rate=asked)
     assert out.items == ["Grüß Gott."]
     (request,) = out.server.requests
     assert request.path == "/v1/audio/transcriptions"
@@ -67,11 +68,15 @@ def test_stt_request_and_text(rate: int) -> None:
     assert b'name="language"\r\n\r\nde' in request.body
     assert b'name="model"\r\n\r\nm' in request.body
     wav = request.body[request.body.index(b"RIFF") :]
-    size = len(PCM) * rate // 8_000
+    rate = asked or line
+    size = len(PCM) * rate // line
     assert struct.unpack_from("<HHIIHH", wav, 20) == (1, 1, rate, rate * 2, 2, 16)
     assert struct.unpack_from("<4sI", wav, 36) == (b"data", size)
     samples = wav[44 : 44 + size]
-    assert samples[: len(PCM)] == PCM if rate == 8_000 else samples[0:2] == PCM[0:2]
+    if rate == line:
+        assert samples == PCM
+    elif rate > line:
+        assert samples[0:2] == PCM[0:2]
 
 
 def test_stt_accepts_plain_text() -> None:
@@ -179,7 +184,7 @@ def test_one_client_serves_many_requests_over_few_connections() -> None:
     async def scenario() -> None:
         async with Server(handler).running() as server, SttClient(server.stt(), "en") as client:
             for _ in range(5):
-                assert await client.transcribe(PCM) == "ok"
+                assert await client.transcribe(PCM, 8_000) == "ok"
             assert server.connections == 1
             assert client.metrics.requests == len(client.metrics.total_ms) == 5
             assert client.metrics.cancelled == 0

@@ -70,6 +70,25 @@ def test_timeline_beside_the_recording(tmp_path: Path) -> None:
     assert (tmp_path / "call.wav.json").stat().st_mode & 0o077 == 0
 
 
+def test_a_line_of_16_khz_gives_the_same_account() -> None:
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        await call.says("What time is it?")
+        await call.hears_something()
+        await call.silence(1.0)
+        await call.says("Stop")
+        await call.hears_end()
+
+    accounts = []
+    for rate in (8_000, 16_000):
+        stage = Stage("It is noon. Lunch is ready.", "Fine.")
+        stage.rate = rate
+        stage.play(caller)
+        assert stage.stt.rates == {rate}
+        accounts.append(([t.samples for t in stage.agent], stage.said))
+    assert accounts[0] == accounts[1]
+
+
 def test_timeline_is_written_when_the_service_stops_the_session(tmp_path: Path) -> None:
     stage = Stage(Script(["A long answer, a very long one."] * 10))
     stage.recording = str(tmp_path / "call.wav")

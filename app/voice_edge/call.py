@@ -18,13 +18,13 @@ from .adapters import ServerError
 from .logs import CallLogger, describe
 from .machine import CallMachine, Policy, State
 from .machine import events as ev
+from .machine.turns import COUNT_RATE
 from .phrases import PhraseCache
 from .ports import CallLike, LanguageModel, Recogniser, Voice, is_error, line_event
 from .sentences import SentenceSplitter
 
 _log = logging.getLogger(__name__)
 
-LINE_RATE = 8_000
 _PIECE = 32_768  # bytes of a cached phrase handed over at once
 _FULL_RETRY_S = 0.25  # the play-out queue is full: it drains at the speed of speech
 _HANGUP_WAIT_S = 5.0  # for CallEnded after our hang-up
@@ -65,6 +65,7 @@ class CallSession:
         self._voices: dict[int, asyncio.Queue[ev.Say | None]] = {}
         self._recognising: set[asyncio.Task[None]] = set()
         self._capture: tuple[int, bytearray] | None = None
+        self._rate = COUNT_RATE  # of the line, known once answered
         self._meta: dict[str, Any] = {}
 
     async def run(self) -> None:
@@ -76,7 +77,8 @@ class CallSession:
                 raise
             self._log.info("gone before it was answered (%s)", describe(error))
             return
-        self._log.info("answered, from %s", self._call.source)
+        self._rate = self._call.rate
+        self._log.info("answered, from %s, %d Hz", self._call.source, self._rate)
         self._meta = {
             "id": self._call.id,
             "sip_call_id": self._call.sip_call_id,
@@ -120,7 +122,7 @@ class CallSession:
             return
         if type(event).__name__ == "CallEnded":
             self._ended(event)
-        translated = line_event(event)
+        translated = line_event(event, self._rate)
         if translated is not None:
             self._feed(translated)
 
@@ -242,7 +244,7 @@ class CallSession:
 
     async def _transcribe(self, segment: int, pcm: bytes) -> None:
         try:
-            text = await self._servers.stt.transcribe(pcm) if pcm else ""
+            text = await self._servers.stt.transcribe(pcm, self._rate) if pcm else ""
         except Exception as error:
             self._failure("recognition", error)
             self._feed(ev.TranscriptFailed(segment))
@@ -281,7 +283,7 @@ class CallSession:
 
     async def _speak_all(self, turn: int, queue: asyncio.Queue[ev.Say | None]) -> None:
         index = 0
-        played = _LineSamples(self._servers.tts.rate)
+        played = _Counted(self._servers.tts.rate)
         try:
             while (say := await queue.get()) is not None:
                 index = say.index
@@ -294,7 +296,7 @@ class CallSession:
             self._failure("speech", error)
             self._feed(ev.VoiceFailed(turn, index))
 
-    async def _speak(self, say: ev.Say, played: _LineSamples) -> None:
+    async def _speak(self, say: ev.Say, played: _Counted) -> None:
         cached = self._servers.phrases.get(say.text)
         if cached is not None:
             for start in range(0, len(cached), _PIECE):
@@ -304,7 +306,7 @@ class CallSession:
             async for pcm in chunks:
                 await self._play(say, pcm, played)
 
-    async def _play(self, say: ev.Say, pcm: bytes, played: _LineSamples) -> None:
+    async def _play(self, say: ev.Say, pcm: bytes, played: _Counted) -> None:
         while True:
             try:
                 self._call.play(pcm, self._servers.tts.rate, say.turn_id)
@@ -339,14 +341,14 @@ def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-class _LineSamples:
-    """Source samples as line samples, rounded over the turn and not at every chunk."""
+class _Counted:
+    """Samples of a voice as the machine counts them, rounded over the turn and not at every chunk."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self._source = 0
 
     def add(self, samples: int) -> int:
-        before = self._source * LINE_RATE // self._rate
+        before = self._source * COUNT_RATE // self._rate
         self._source += samples
-        return self._source * LINE_RATE // self._rate - before
+        return self._source * COUNT_RATE // self._rate - before

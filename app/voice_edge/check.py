@@ -168,7 +168,7 @@ async def _tts(settings: Settings) -> Finding:
 async def _stt(settings: Settings) -> Finding:
     async def ask() -> str:
         async with SttClient(settings.stt, settings.agent.language) as client:
-            await client.transcribe(bytes(int(_SPEECH_S * 8_000) * 2))
+            await client.transcribe(bytes(int(_SPEECH_S * 8_000) * 2), 8_000)
         return f"transcribed {_SPEECH_S:g} s"
 
     return await _server("stt", settings.stt.url, ask)

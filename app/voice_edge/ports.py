@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from .machine import events as ev
+from .machine.turns import COUNT_RATE
 
 
 class CallLike(Protocol):
@@ -20,6 +21,8 @@ class CallLike(Protocol):
     def source(self) -> str: ...
     @property
     def recording(self) -> str | None: ...
+    @property
+    def rate(self) -> int: ...
     def ring(self) -> None: ...
     async def answer(self) -> None: ...
     def reject(self, status: int = 486, *, retry_after: int | None = None) -> None: ...
@@ -65,7 +68,7 @@ class Voice(Protocol):
 
 
 class Recogniser(Protocol):
-    async def transcribe(self, pcm: bytes) -> str: ...
+    async def transcribe(self, pcm: bytes, rate: int) -> str: ...
 
 
 def is_error(error: BaseException, name: str) -> bool:
@@ -73,8 +76,10 @@ def is_error(error: BaseException, name: str) -> bool:
     return any(cls.__name__ == name for cls in type(error).__mro__)
 
 
-def line_event(event: Any) -> ev.Event | None:
+def line_event(event: Any, rate: int) -> ev.Event | None:
     """A call event of voicecore as the machine's; None for audio and kinds unknown here.
+
+    ``rate`` is the line's, in which voicecore counts samples.
 
     By class name, so that unit tests need no native module.
     """
@@ -86,7 +91,8 @@ def line_event(event: Any) -> ev.Event | None:
         case "PlayoutStarted":
             return ev.PlayoutStarted(event.turn_id, event.at_ns)
         case "PlayoutFinished":
-            return ev.PlayoutFinished(event.turn_id, event.samples, event.at_ns, event.interrupted)
+            samples = event.samples * COUNT_RATE // rate
+            return ev.PlayoutFinished(event.turn_id, samples, event.at_ns, event.interrupted)
         case "MediaTimeout":
             return ev.MediaTimeout(event.silent_s)
         case "CallEnded":

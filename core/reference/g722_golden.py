@@ -77,7 +77,9 @@ def fnv(data: bytes) -> str:
 
 
 def main() -> None:
-    lines = ["# Made by core/reference/g722_golden.py with spandsp. Sound, code, code at half level, decoded."]
+    lines = [
+        "# Made by core/reference/g722_golden.py with spandsp. Sound, code, code at half level, decoded."
+    ]
     for name, sound in SOUNDS.items():
         samples = array.array("h", islice(sound(), SAMPLES))
         code = Encoder().encode(samples)

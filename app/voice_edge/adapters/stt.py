@@ -13,9 +13,8 @@ import aiohttp
 from ..settings import Stt
 from .errors import ServerError, Stage
 from .http import Budget, ModelServer
-from .wav import doubled, wav
+from .wav import doubled, halved, wav
 
-LINE_RATE = 8_000
 _ANSWER_LIMIT = 1 << 20
 
 
@@ -29,14 +28,16 @@ class SttClient(ModelServer):
         super().__init__(settings)
         self._language = language
 
-    async def transcribe(self, pcm: bytes) -> str:
-        """The text of int16 mono ``pcm`` at the line rate. Raises :class:`ServerError`.
+    async def transcribe(self, pcm: bytes, rate: int) -> str:
+        """The text of int16 mono ``pcm`` of ``rate`` Hz, 8000 or 16000. Raises :class:`ServerError`.
 
-        The audio is one segment of one call, with its pre-roll; nothing is kept between calls.
+        The audio is one segment of one call, with its pre-roll; nothing is kept between calls. It is
+        sent at its own rate unless the settings ask for one.
         """
-        rate = self.settings.rate
-        audio = pcm if rate == LINE_RATE else await asyncio.to_thread(doubled, pcm)
-        body = wav(audio, rate)
+        wanted = self.settings.rate or rate
+        if wanted != rate:
+            pcm = await asyncio.to_thread(doubled if wanted > rate else halved, pcm)
+        body = wav(pcm, wanted)
         async with contextlib.aclosing(self.stream(lambda b: self._attempt(body, b))) as texts:
             (text,) = [text async for text in texts]
         return text

@@ -64,9 +64,7 @@ class TrunkAnswers:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SipAnswers:
     public_address: str | None = setting(None, kind="bind")
-    codecs: tuple[str, ...] = setting(
-        ("PCMA", "PCMU", "G722"), choices=("PCMA", "PCMU", "G722")
-    )
+    codecs: tuple[str, ...] = setting(("PCMA", "PCMU", "G722"), choices=("PCMA", "PCMU", "G722"))
     max_calls: int = setting(200, low=1, high=4_000)
 
 

@@ -34,7 +34,7 @@ class PlayoutStarted:
 @dataclass(frozen=True, slots=True)
 class PlayoutFinished:
     turn_id: int
-    samples: int  # at the line rate, really sent
+    samples: int  # really sent, at COUNT_RATE
     at_ns: int
     interrupted: bool
 
@@ -90,7 +90,7 @@ class ReplyFailed:
 
 @dataclass(frozen=True, slots=True)
 class SentenceAudio:
-    """``samples`` more of sentence ``index`` (line rate) were queued for play-out."""
+    """``samples`` more of sentence ``index`` (at COUNT_RATE) were queued for play-out."""
 
     turn_id: int
     index: int

@@ -9,13 +9,14 @@ from enum import StrEnum
 
 from .events import Message
 
-LINE_RATE = 8_000
-NS_PER_SAMPLE = 1_000_000_000 // LINE_RATE
+# What is heard is counted at this rate, whatever the line's is.
+COUNT_RATE = 8_000
+NS_PER_SAMPLE = 1_000_000_000 // COUNT_RATE
 
 # Synthesis and resampling round at their ends: a sentence short of this much was heard whole.
-_HEARD_SLACK = LINE_RATE // 50
+_HEARD_SLACK = COUNT_RATE // 50
 # Ordinary speaking rate, 15 characters a second; only for sentences whose end is not known yet.
-_SAMPLES_A_CHARACTER = LINE_RATE / 15
+_SAMPLES_A_CHARACTER = COUNT_RATE / 15
 
 # What recognisers write for sounds that are not speech: "[BLANK_AUDIO]", "(coughs)", "*noise*".
 _NOT_SPEECH = re.compile(r"\[[^\]]*\]|\([^)]*\)|\*[^*]*\*|<\|[^|]*\|>")
@@ -77,7 +78,7 @@ class CallerTurn:
 @dataclass(slots=True)
 class Sentence:
     text: str
-    samples: int = 0  # queued so far, at the line rate
+    samples: int = 0  # queued so far, at COUNT_RATE
     done: bool = False  # ``samples`` is final
 
     def expected(self) -> float:
@@ -107,7 +108,7 @@ class AgentTurn:
     first_sample_ns: int | None = None
     cut_ns: int | None = None
     heard_until_ns: int | None = None
-    samples: int = 0  # heard, at the line rate
+    samples: int = 0  # heard, at COUNT_RATE
     settled: bool = False  # ``samples`` is known
     estimated: bool = False  # by the clock: the core's count still wins
     whole: bool = False  # played to its end

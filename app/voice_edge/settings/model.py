@@ -89,7 +89,7 @@ class Sip:
     tcp: bool = setting(True)
     public_address: str | None = setting(None, kind="bind")
     rtp_ports: tuple[int, ...] = setting((16_384, 32_767), low=1_024, high=65_535)
-    codecs: tuple[str, ...] = setting(("PCMA", "PCMU"), choices=("PCMA", "PCMU"))
+    codecs: tuple[str, ...] = setting(("PCMA", "PCMU", "G722"), choices=("PCMA", "PCMU", "G722"))
     max_calls: int = setting(200, low=1, high=4_000)
     user_agent: str = setting("voice-edge", kind="text")
     prack: str = setting("supported", choices=("off", "supported", "required"))
@@ -179,7 +179,7 @@ class Tts(Server):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stt(Server):
-    rate: int = setting(8_000, choices=(8_000, 16_000))
+    rate: int | None = setting(None, choices=(8_000, 16_000))
     max_audio_s: float = setting(30.0, low=5, high=600)
     total_s: float = setting(10.0, low=0.1, high=600)
 
