@@ -61,6 +61,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "playout_max_s": media.playout_max_s,
         "media_cores": media.cores,
         "media_priority": media.priority,
+        "srtp": media.srtp,
     }
 
 

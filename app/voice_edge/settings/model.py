@@ -124,6 +124,7 @@ class Media:
     playout_max_s: float = setting(120.0, low=5, high=600)
     cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)
+    srtp: str = setting("off", choices=("off", "optional", "required"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

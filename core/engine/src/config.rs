@@ -9,6 +9,7 @@ use pjsip_sys::{Codec, Policy};
 use crate::dtmf::DtmfMode;
 use crate::error::ConfigError;
 use crate::guard::GuardConfig;
+use crate::signalling::SrtpMode;
 
 /// Settings of one [`crate::Engine`]. Build with `EngineConfig::default()` and struct update.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub struct EngineConfig {
     pub rtp_ports: (u16, u16),
     /// Codecs offered, best first.
     pub codecs: Vec<Codec>,
+    /// Whether media is encrypted with keys from the SDP (RFC 4568). A call may differ ([`crate::DialParams`]).
+    pub srtp: SrtpMode,
     /// Calls at once; the next one is answered 503.
     pub max_calls: usize,
     /// Text of the User-Agent header.
@@ -75,6 +78,7 @@ impl Default for EngineConfig {
             public_address: None,
             rtp_ports: (16384, 32767),
             codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
+            srtp: SrtpMode::Off,
             max_calls: 200,
             user_agent: "voice-edge".to_owned(),
             dialogs: Policy::default(),

@@ -13,7 +13,9 @@ use crate::guard::Network;
 use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::cores::isolated;
 use crate::media::{CallStats, Distribution, MediaConfig, MediaEngine, MediaStats, VadConfig};
-use crate::signalling::{attach, detach, next_id, Command, Dial, Register, SipHandle, Tenant};
+use crate::signalling::{
+    attach, detach, next_id, Command, Dial, Register, SipHandle, SrtpMode, Tenant,
+};
 
 /// Longest that [`Engine::stop`] takes.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -59,6 +61,8 @@ pub struct DialParams {
     pub credentials: Option<(String, String)>,
     /// INVITE without offer: the peer makes it.
     pub late_offer: bool,
+    /// SRTP of this call; `None` is as configured.
+    pub srtp: Option<SrtpMode>,
 }
 
 /// A binding to keep at a registrar. Personal data and a password: no `Debug`.
@@ -297,10 +301,11 @@ impl Engine {
     /// [`EngineError::NotRunning`], `engine.busy`.
     pub fn dial(&self, params: DialParams) -> Result<u64, EngineError> {
         let call = next_id();
-        let DialParams { uri, towards, credentials, late_offer } = params;
+        let DialParams { uri, towards, credentials, late_offer, srtp } = params;
         self.with_running(|tenant, sip| {
             let replaces = None;
-            let dial = Box::new(Dial { call, uri, towards, credentials, replaces, late_offer });
+            let dial =
+                Box::new(Dial { call, uri, towards, credentials, replaces, late_offer, srtp });
             Ok(sip.send(Command::Dial { tenant: tenant.id, dial })?)
         })?;
         Ok(call)

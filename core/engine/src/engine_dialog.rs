@@ -64,6 +64,7 @@ impl Engine {
             credentials,
             replaces: None,
             late_offer: false,
+            srtp: None,
         };
         self.with_running(|tenant, sip| {
             Ok(sip.send(Command::Follow { tenant: tenant.id, call, dial: Box::new(dial) })?)

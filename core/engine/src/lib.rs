@@ -25,4 +25,4 @@ pub use error::{ConfigError, EngineError, SignallingError, CODES};
 pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};
 pub use intake::{EngineEvent, EventBatch};
 pub use pjsip_sys::{Codec, Extension, Policy};
-pub use signalling::{Change, LogLevel, SignalEvent};
+pub use signalling::{Change, LogLevel, SignalEvent, SrtpMode};

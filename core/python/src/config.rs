@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use voicecore_engine::{Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy};
+use voicecore_engine::{
+    Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy, SrtpMode,
+};
 
 use crate::errors::raise;
 use crate::guard::GuardConfig;
@@ -97,6 +99,14 @@ fn dtmf_mode(py: Python<'_>, name: &str) -> PyResult<DtmfMode> {
     }
 }
 
+/// "off", "optional" or "required".
+pub fn srtp_mode(py: Python<'_>, name: &str) -> PyResult<SrtpMode> {
+    SrtpMode::from_name(name).ok_or_else(|| {
+        let remedy = "use \"off\", \"optional\" or \"required\"";
+        bad(py, "srtp", format!("{name:?} is not known"), remedy)
+    })
+}
+
 fn default_codecs() -> Vec<String> {
     Config::default().codecs.iter().map(|c| c.name().to_owned()).collect()
 }
@@ -109,7 +119,8 @@ impl EngineConfig {
         session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
         recording_dir=None, vad=true, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
-        jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None))]
+        jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
+        srtp="off"))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -145,6 +156,7 @@ impl EngineConfig {
         media_cores: Vec<i64>,
         media_priority: Option<i64>,
         guard: Option<&Bound<'_, GuardConfig>>,
+        srtp: &str,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -186,6 +198,7 @@ impl EngineConfig {
                 .map(|v| ranged(py, "media_cores", v))
                 .collect::<PyResult<_>>()?,
             media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
+            srtp: srtp_mode(py, srtp)?,
             guard: guard.map(|g| g.get().inner.clone()).unwrap_or_default(),
         };
         inner.validate().map_err(|e| raise(py, &e.into()))?;
@@ -344,6 +357,11 @@ impl EngineConfig {
     #[getter]
     fn media_priority(&self) -> Option<u8> {
         self.inner.media_priority
+    }
+
+    #[getter]
+    fn srtp(&self) -> &'static str {
+        self.inner.srtp.name()
     }
 
     fn __repr__(&self) -> String {

@@ -12,7 +12,7 @@ use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
 use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
 
-use crate::config::{codec, EngineConfig};
+use crate::config::{codec, srtp_mode, EngineConfig};
 use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
@@ -101,6 +101,8 @@ impl Engine {
     }
 
     /// Places a call and returns its id; the outcome comes as events.
+    // Six values of one call.
+    #[allow(clippy::too_many_arguments)]
     fn dial(
         &self,
         py: Python<'_>,
@@ -109,12 +111,13 @@ impl Engine {
         username: Option<String>,
         password: Option<String>,
         late_offer: bool,
+        srtp: Option<&str>,
     ) -> PyResult<u64> {
         let towards = towards.and_then(|a| a.parse::<IpAddr>().ok());
         let credentials = username.map(|u| (u, password.unwrap_or_default()));
-        self.inner
-            .dial(core::DialParams { uri, towards, credentials, late_offer })
-            .map_err(|e| raise(py, &e))
+        let srtp = srtp.map(|name| srtp_mode(py, name)).transpose()?;
+        let params = core::DialParams { uri, towards, credentials, late_offer, srtp };
+        self.inner.dial(params).map_err(|e| raise(py, &e))
     }
 
     fn early_media(&self, py: Python<'_>, call: u64) -> PyResult<()> {

@@ -67,6 +67,9 @@ counters! {
         recording_gap_samples: u64,
         codec: Option<String>,
         rate: u32,
+        srtp: Option<String>,
+        srtp_auth_errors: u64,
+        srtp_replays: u64,
     }
 }
 
@@ -94,6 +97,8 @@ counters! {
         playout_underruns: u64,
         events_dropped: u64,
         recording_errors: u64,
+        srtp_auth_errors: u64,
+        srtp_replays: u64,
         sip_malformed: u64,
         sip_rejected: u64,
         sip_unlisted: u64,
@@ -134,6 +139,9 @@ impl From<&media::CallStats> for CallStats {
             recording_gap_samples: s.recording_gap_samples,
             codec: s.codec.map(|c| c.name().to_owned()),
             rate: s.rate,
+            srtp: s.srtp.map(|suite| suite.name().to_owned()),
+            srtp_auth_errors: s.srtp_auth_errors,
+            srtp_replays: s.srtp_replays,
         }
     }
 }
@@ -164,6 +172,8 @@ impl EngineStats {
             playout_underruns: m.playout_underruns,
             events_dropped: m.events_dropped + s.signals_dropped + consumer_dropped,
             recording_errors: m.recording_errors,
+            srtp_auth_errors: m.srtp_auth_errors,
+            srtp_replays: m.srtp_replays,
             sip_malformed: s.sip_malformed,
             sip_rejected: s.sip_rejected,
             sip_unlisted: s.sip_unlisted,

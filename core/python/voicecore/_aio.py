@@ -106,6 +106,7 @@ class Engine:
         username: str | None = None,
         password: str | None = None,
         late_offer: bool = False,
+        srtp: str | None = None,
     ) -> Call:
         """Calls ``uri`` and returns the call when it is answered and confirmed.
 
@@ -115,12 +116,16 @@ class Engine:
             username: for digest authentication.
             password: for digest authentication.
             late_offer: send an INVITE without SDP; the peer makes the offer in its answer.
+            srtp: "off", "optional" or "required" for this call; as in `EngineConfig` unless given.
 
         Raises:
+            ConfigError: ``srtp`` is none of these.
             SignallingError: with the peer's ``status``; ``sip.dial_timeout`` (status 408) when it
                 was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
         """
-        call = await self.place(uri, username=username, password=password, late_offer=late_offer)
+        call = await self.place(
+            uri, username=username, password=password, late_offer=late_offer, srtp=srtp
+        )
         await self._until_answered(call, timeout_s)
         return call
 
@@ -131,6 +136,7 @@ class Engine:
         username: str | None = None,
         password: str | None = None,
         late_offer: bool = False,
+        srtp: str | None = None,
     ) -> Call:
         """Calls ``uri`` and returns the call at once; `Call.answered` waits for the answer.
 
@@ -138,7 +144,7 @@ class Engine:
         `EarlyMedia`: from then on the call can be heard and played to.
         """
         hint = await self._route_hint(uri)
-        call_id = self._native.dial(uri, hint, username, password, late_offer)
+        call_id = self._native.dial(uri, hint, username, password, late_offer, srtp)
         return self._out(call_id, Address(uri))
 
     async def follow_transfer(

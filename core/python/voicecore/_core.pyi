@@ -79,6 +79,7 @@ class EngineConfig:
         media_cores: Sequence[int] = (),
         media_priority: int | None = None,
         guard: GuardConfig | None = None,
+        srtp: str = "off",
     ) -> EngineConfig:
         """
         Args:
@@ -126,6 +127,9 @@ class EngineConfig:
             media_priority: SCHED_FIFO priority 1 to 99 of the media threads; None is normal scheduling. Where
                 the system refuses it, a warning is logged and they run with normal priority.
             guard: who may call, and how much; the defaults of `GuardConfig` unless given.
+            srtp: "off", "optional" or "required": whether media is encrypted with keys from the SDP (RFC 4568).
+                "optional" answers what is offered and offers keys under RTP/AVP (RFC 8643); "required" refuses
+                calls without. Keys travel in SIP: use TLS.
         """
     @property
     def bind(self) -> str: ...
@@ -187,6 +191,8 @@ class EngineConfig:
     def media_cores(self) -> list[int]: ...
     @property
     def media_priority(self) -> int | None: ...
+    @property
+    def srtp(self) -> str: ...
 
 @final
 class GuardConfig:
@@ -267,6 +273,9 @@ class CallStats:
         recording_gap_samples: int = ...,
         codec: str | None = ...,
         rate: int = ...,
+        srtp: str | None = ...,
+        srtp_auth_errors: int = ...,
+        srtp_replays: int = ...,
     ) -> CallStats: ...
     @property
     def rx_packets(self) -> int:
@@ -371,6 +380,18 @@ class CallStats:
     def rate(self) -> int:
         """Rate of the call's audio in Hz, 8000 or 16000; 0 until the first codec is agreed on."""
 
+    @property
+    def srtp(self) -> str | None:
+        """Crypto suite of SRTP, such as "AES_CM_128_HMAC_SHA1_80"; None is plain RTP."""
+
+    @property
+    def srtp_auth_errors(self) -> int:
+        """Datagrams that did not authenticate under SRTP: not played, not answered, not latched onto."""
+
+    @property
+    def srtp_replays(self) -> int:
+        """SRTP packets that came twice or were too old to tell."""
+
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
 
@@ -405,6 +426,8 @@ class EngineStats:
         playout_underruns: int = ...,
         events_dropped: int = ...,
         recording_errors: int = ...,
+        srtp_auth_errors: int = ...,
+        srtp_replays: int = ...,
         sip_malformed: int = ...,
         sip_rejected: int = ...,
         sip_unlisted: int = ...,
@@ -529,6 +552,14 @@ class EngineStats:
     @property
     def sip_auth_failed(self) -> int:
         """INVITEs with wrong credentials."""
+
+    @property
+    def srtp_auth_errors(self) -> int:
+        """Datagrams that did not authenticate under SRTP."""
+
+    @property
+    def srtp_replays(self) -> int:
+        """SRTP packets that came twice or were too old to tell."""
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
@@ -1089,6 +1120,7 @@ class Engine:
         username: str | None,
         password: str | None,
         late_offer: bool,
+        srtp: str | None,
     ) -> int:
         """Places a call and returns its id."""
 

@@ -345,6 +345,11 @@ impl Call {
         self.listens
     }
 
+    /// What other threads read.
+    pub(crate) fn counters(&self) -> &Arc<CallCounters> {
+        &self.counters
+    }
+
     /// Whether the recorder tells the end of this call.
     pub(crate) fn recorded(&self) -> bool {
         self.tap.is_some()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::histogram::Histogram;
 use super::quality::{mos, Delay, Loss};
-use super::{CallStats, Codec, MediaStats};
+use super::{CallStats, Codec, MediaStats, Suite};
 
 /// A number with one writer.
 #[derive(Debug, Default)]
@@ -63,6 +63,9 @@ pub(crate) struct CallCounters {
     pub(crate) codec_plus1: Counter,
     /// Written by who sets the media, once the rate is decided.
     pub(crate) rate: Counter,
+    pub(crate) srtp_plus1: Counter,
+    pub(crate) srtp_auth_errors: Counter,
+    pub(crate) srtp_replays: Counter,
 }
 
 impl CallCounters {
@@ -119,7 +122,15 @@ impl CallCounters {
                 1 => Codec::Pcmu,
                 _ => Codec::G722,
             }),
+            srtp: some(self.srtp_plus1.get()).and_then(|at| Suite::ALL.get(at as usize).copied()),
+            srtp_auth_errors: self.srtp_auth_errors.get(),
+            srtp_replays: self.srtp_replays.get(),
         }
+    }
+
+    pub(crate) fn set_srtp(&self, suite: Option<Suite>) {
+        let at = Suite::ALL.iter().position(|s| Some(*s) == suite);
+        self.srtp_plus1.set(at.map_or(0, |at| at as u64 + 1));
     }
 
     pub(crate) fn set_codec(&self, codec: Codec) {
@@ -153,6 +164,8 @@ pub(crate) fn sum_up(all: &mut MediaStats, one: &CallStats) {
     all.rx_wrong_type += one.rx_wrong_type;
     all.tx_packets += one.tx_packets;
     all.tx_errors += one.tx_errors;
+    all.srtp_auth_errors += one.srtp_auth_errors;
+    all.srtp_replays += one.srtp_replays;
     all.concealed_frames += one.concealed_frames;
     all.playout_underruns += one.playout_underruns;
 }

@@ -19,6 +19,7 @@ use super::outbox::{rings, Garbage, Inbox, Record};
 use super::playout::{Level, Playout};
 use super::roster::{Known, Roster, Seat};
 use super::shard::{Command, Line, Polls, Shard};
+use super::srtp::Update;
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
 use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats, Rate};
@@ -158,7 +159,7 @@ impl MediaEngine {
             None => (None, None),
         };
         let media = Call::new(call, &self.cfg, identity()?, playout, tap, Arc::clone(&counters));
-        let line = Box::new(Line { call: media, sockets });
+        let line = Box::new(Line::new(media, sockets));
         let voice = Voice::new(call, self.cfg.playout_max_s, level);
         let seat = lock(&self.roster).add(call, self.cfg.max_calls, counters, voice)?;
         if let Some(reel) = reel {
@@ -188,6 +189,18 @@ impl MediaEngine {
         for push in voice.set_rate(line) {
             let _ = self.command(known.seat, Command::Play { place, call, push });
         }
+    }
+
+    /// Puts keys of SRTP in force, or takes them away; before the [`MediaEngine::set_media`] they belong to. Unknown calls
+    /// are ignored.
+    ///
+    /// # Errors
+    /// [`MediaError::Busy`]: then `set_media` must not follow, for what it starts would be in clear.
+    pub(crate) fn set_srtp(&self, call: u64, update: Update) -> Result<(), MediaError> {
+        let Some(known) = self.known(call) else { return Ok(()) };
+        let Seat { place, .. } = known.seat;
+        let update = Box::new(update);
+        self.command(known.seat, Command::SetSrtp { place, call, update })
     }
 
     /// Ends a call: RTCP BYE, sockets closed, WAV finished; then

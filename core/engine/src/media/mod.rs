@@ -29,6 +29,7 @@ mod quality;
 pub mod resample;
 mod roster;
 mod shard;
+pub(crate) mod srtp;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -42,6 +43,6 @@ pub use histogram::Distribution;
 pub use line::{Rate, FRAME, MAX_FRAME, UNIT_NS};
 pub use purpose::Purpose;
 pub use types::{
-    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, RtcpWay,
+    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, RtcpWay, Suite,
     VadConfig, TICK_NS,
 };

@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::playout::Entry;
 use super::shard::Line;
+use super::srtp::Update;
 use crate::events::Notice;
 use crate::transport::rtp::event::Key;
 
@@ -35,6 +36,7 @@ pub(crate) enum Garbage {
     Pcm(Vec<i16>),
     Queue(std::collections::VecDeque<Entry>),
     Line(Box<Line>),
+    Keys(Box<Update>),
 }
 
 /// Producer ends, owned by the media thread.

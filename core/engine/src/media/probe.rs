@@ -87,7 +87,7 @@ impl Probe {
             level.samples.fetch_add(pcm.len() as u64, std::sync::atomic::Ordering::Relaxed);
             level.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let push = Push { entry: Entry::Audio { turn: 1, pcm: pcm.to_vec() }, room: None };
-            let line = Box::new(Line { call: media, sockets });
+            let line = Box::new(Line::new(media, sockets));
             for command in [
                 Command::Add { place, phase: place / 2 % PHASES, line },
                 Command::SetMedia { place, call, params, line: codec.rate() },

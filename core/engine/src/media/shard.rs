@@ -20,6 +20,7 @@ use super::listening::Listening;
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;
 use super::roster::PHASES;
+use super::srtp::{Guard, Update};
 use super::voice::Push;
 use super::waker::Waker;
 use super::{MediaParams, Rate};
@@ -36,13 +37,47 @@ const DATAGRAM: usize = 2048;
 /// What the other threads ask of the shard.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Add { place: usize, phase: usize, line: Box<Line> },
-    SetMedia { place: usize, call: u64, params: MediaParams, line: Rate },
-    Remove { place: usize, call: u64 },
-    Play { place: usize, call: u64, push: Push },
-    Clear { place: usize, call: u64, turn: Option<u64>, spare: std::collections::VecDeque<Entry> },
-    Answered { place: usize, call: u64 },
-    SendKeys { place: usize, call: u64, keys: Keys },
+    Add {
+        place: usize,
+        phase: usize,
+        line: Box<Line>,
+    },
+    SetMedia {
+        place: usize,
+        call: u64,
+        params: MediaParams,
+        line: Rate,
+    },
+    /// Comes before the SDP outcome it belongs to.
+    SetSrtp {
+        place: usize,
+        call: u64,
+        update: Box<Update>,
+    },
+    Remove {
+        place: usize,
+        call: u64,
+    },
+    Play {
+        place: usize,
+        call: u64,
+        push: Push,
+    },
+    Clear {
+        place: usize,
+        call: u64,
+        turn: Option<u64>,
+        spare: std::collections::VecDeque<Entry>,
+    },
+    Answered {
+        place: usize,
+        call: u64,
+    },
+    SendKeys {
+        place: usize,
+        call: u64,
+        keys: Keys,
+    },
 }
 
 /// A call with its sockets.
@@ -50,6 +85,15 @@ pub(crate) enum Command {
 pub(crate) struct Line {
     pub(crate) call: Call,
     pub(crate) sockets: RtpSockets,
+    srtp: Guard,
+}
+
+impl Line {
+    /// With plain RTP until [`Command::SetSrtp`].
+    pub(crate) fn new(call: Call, sockets: RtpSockets) -> Line {
+        let srtp = Guard::new(Arc::clone(call.counters()));
+        Line { call, sockets, srtp }
+    }
 }
 
 /// What the sockets of each phase are looked for with.
@@ -169,6 +213,12 @@ impl Shard {
                     }
                 }
             }
+            Command::SetSrtp { place, call, mut update } => {
+                if let Some(line) = self.line(place, call) {
+                    line.srtp.apply(&mut update);
+                }
+                self.out.discard(Garbage::Keys(update));
+            }
             Command::Remove { place, call } => self.remove(place, call, now_ns),
             Command::Play { place, call, push } => {
                 match self.lines.get_mut(place).and_then(Option::as_mut) {
@@ -227,10 +277,8 @@ impl Shard {
             return;
         }
         let Some(mut line) = self.lines.get_mut(place).and_then(Option::take) else { return };
-        let Line { call, sockets } = &mut *line;
-        call.close(now_ns, &mut self.out, &mut |port, to, data| {
-            sockets.send(port == Port::Rtcp, to, data)
-        });
+        let Line { call, sockets, srtp } = &mut *line;
+        call.close(now_ns, &mut self.out, &mut |port, to, data| srtp.send(sockets, port, to, data));
         if let (Some(rate), Some(slot)) = (call.rate(), call.slot.take()) {
             self.listening.close(rate, slot);
         }
@@ -263,9 +311,9 @@ impl Shard {
         let Some(phase) = self.phases.get(phase) else { return };
         for place in &phase.active {
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
-            let Line { call, sockets } = &mut **line;
+            let Line { call, sockets, srtp } = &mut **line;
             call.send(now_ns, &mut self.out, &mut |port, to, data| {
-                sockets.send(port == Port::Rtcp, to, data)
+                srtp.send(sockets, port, to, data)
             });
         }
     }
@@ -293,6 +341,8 @@ impl Shard {
                 let socket = if rtcp { line.sockets.rtcp() } else { line.sockets.rtp() };
                 // Readable may also mean an error the peer's host sent (ICMP); reading it clears it.
                 let Ok((n, source)) = socket.recv_from(&mut buf) else { continue };
+                let port = if rtcp { Port::Rtcp } else { Port::Rtp };
+                let Some(n) = line.srtp.open(port, &mut buf, n) else { continue };
                 on(line, rtcp, canonical(source), buf.get(..n).unwrap_or(&[]));
             }
         }

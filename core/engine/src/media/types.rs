@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use super::g711::Law;
 use super::line::Rate;
 
+pub use pjsip_sys::sdes::Suite;
+
 /// Length of a tick.
 pub const TICK_NS: u64 = 20_000_000;
 
@@ -243,6 +245,12 @@ pub struct CallStats {
     pub codec: Option<Codec>,
     /// Rate of the call's audio, Hz; 0 until the first SDP decides it.
     pub rate: u32,
+    /// Crypto suite of SRTP; `None` is plain RTP.
+    pub srtp: Option<Suite>,
+    /// Datagrams that did not authenticate under SRTP: not played, not answered, not latched onto.
+    pub srtp_auth_errors: u64,
+    /// SRTP packets that came twice or were too old to tell.
+    pub srtp_replays: u64,
 }
 
 /// Counters of the media threads, over all calls so far.
@@ -282,6 +290,10 @@ pub struct MediaStats {
     pub tx_packets: u64,
     /// Packets the system refused to send.
     pub tx_errors: u64,
+    /// Datagrams that did not authenticate under SRTP.
+    pub srtp_auth_errors: u64,
+    /// SRTP packets that came twice or were too old to tell.
+    pub srtp_replays: u64,
     /// 20 ms frames in which missing audio was concealed.
     pub concealed_frames: u64,
     /// Times a play-out queue ran dry inside a turn.

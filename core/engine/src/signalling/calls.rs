@@ -8,13 +8,17 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pjsip_sys::sdes::SrtpKeys;
 use pjsip_sys::{
     redact_text, CallId, Credentials, DialExtra, DialRequest, Endpoint, MediaDescription, SipError,
 };
 
+use zeroize::{Zeroize, Zeroizing};
+
 use super::dialog::Dialog;
 use super::queue::{LogLevel, SignalEvent};
 use super::sdp::{describe, LocalMedia};
+use super::srtp::{Agreed, Srtp, SrtpMode};
 use super::thread::Attached;
 use super::transfer::Transfers;
 use super::{net, next_id, Dial, Tenant};
@@ -37,13 +41,17 @@ pub(super) struct Call {
     /// victim whose address the caller forged.
     pub(super) unproved: bool,
     /// What the SDP agreed on before the ACK.
-    pub(super) agreed: Option<MediaParams>,
+    pub(super) agreed: Option<Agreed>,
+    /// Whether media is encrypted.
+    pub(super) srtp: SrtpMode,
+    /// Keys in force.
+    pub(super) keys: Option<Box<SrtpKeys>>,
     /// When the 200 went out.
     answered: Option<Instant>,
     /// Where the peer's signalling comes from, or goes to.
     pub(super) peer: Option<IpAddr>,
     /// Our description with all codecs.
-    pub(super) full_sdp: String,
+    pub(super) full_sdp: Zeroizing<String>,
     pub(super) dialog: Dialog,
 }
 
@@ -55,13 +63,15 @@ impl Call {
         came_in: bool,
         peer: Option<IpAddr>,
     ) -> Call {
-        let Prepared { sdp, recording } = prepared;
+        let Prepared { sdp, recording, srtp } = prepared;
         Call {
             sip,
             tenant: Arc::clone(tenant),
             recording,
             unproved: came_in,
             agreed: None,
+            keys: None,
+            srtp,
             answered: None,
             peer,
             full_sdp: sdp.clone(),
@@ -96,7 +106,8 @@ impl Calls {
             refuse(endpoint, tenant, sip, 503, why);
             return;
         }
-        let prepared = prepare(tenant, id, Some(source.ip())).and_then(|prepared| {
+        let mode = tenant.config.srtp;
+        let prepared = prepare(tenant, id, Some(source.ip()), mode).and_then(|prepared| {
             endpoint.set_local_sdp(sip, &prepared.sdp).map_err(SignallingError::from)?;
             Ok(prepared)
         });
@@ -131,7 +142,8 @@ impl Calls {
         let dialled = if full || attached.is_leaving() {
             Err(SignallingError::Sip(SipError::TooManyCalls(tenant.config.max_calls)).into())
         } else {
-            prepare(tenant, id, dial.towards).and_then(|prepared| {
+            let mode = dial.srtp.unwrap_or(tenant.config.srtp);
+            prepare(tenant, id, dial.towards, mode).and_then(|prepared| {
                 let credentials = dial.credentials.map(|(username, password)| Credentials {
                     realm: "*".to_owned(),
                     username,
@@ -142,16 +154,17 @@ impl Calls {
                     port: attached.address.port(),
                     late_offer: dial.late_offer,
                 };
-                let sdp = prepared.sdp.clone();
-                let request = DialRequest {
+                let mut request = DialRequest {
                     uri: dial.uri,
                     from,
-                    sdp,
+                    sdp: prepared.sdp.to_string(),
                     credentials,
                     extra,
                     ..DialRequest::default()
                 };
-                Ok((endpoint.dial(&request).map_err(SignallingError::from)?, prepared))
+                let dialled = endpoint.dial(&request);
+                request.sdp.zeroize();
+                Ok((dialled.map_err(SignallingError::from)?, prepared))
             })
         };
         match dialled {
@@ -258,17 +271,15 @@ impl Calls {
         }
     }
 
-    pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription) {
-        if self.takeover_media(sip, params(media)) {
-            return;
-        }
+    pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription, srtp: Srtp) {
+        let agreed = Agreed { params: params(media), srtp };
+        let Some(agreed) = self.takeover_media(sip, agreed) else { return };
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
-        let params = params(media);
         if call.unproved {
-            call.agreed = Some(params);
+            call.agreed = Some(agreed);
         } else {
-            call.apply(id, params);
+            call.apply(id, agreed);
         }
     }
 
@@ -282,12 +293,13 @@ impl Calls {
         call.dialog.confirmed = true;
         // Media first: who hears of the answer may speak.
         let agreed = call.agreed.take();
-        if let Some(params) = agreed {
-            call.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
+        let direction = agreed.as_ref().map(|a| a.params.direction).or(call.dialog.agreed);
+        if let Some(agreed) = agreed {
+            agreed.start(&call.tenant, id, &mut call.keys);
         }
         call.tenant.with_media(|m: &MediaEngine| m.answered(id));
         call.tenant.tell(SignalEvent::Confirmed { call: id, recording: call.recording.clone() });
-        if let Some(direction) = agreed.map(|p| p.direction).or(call.dialog.agreed) {
+        if let Some(direction) = direction {
             call.tell_hold(id, direction);
         }
         self.tell_referrer(endpoint, id, 200);
@@ -350,12 +362,18 @@ impl Calls {
 
 /// Our side of a call's media.
 struct Prepared {
-    sdp: String,
+    sdp: Zeroizing<String>,
     recording: Option<PathBuf>,
+    srtp: SrtpMode,
 }
 
 /// Opens the sockets of a call, hands them to the media thread and writes our SDP.
-fn prepare(tenant: &Tenant, id: u64, peer: Option<IpAddr>) -> Result<Prepared, EngineError> {
+fn prepare(
+    tenant: &Tenant,
+    id: u64,
+    peer: Option<IpAddr>,
+    srtp: SrtpMode,
+) -> Result<Prepared, EngineError> {
     let config = &tenant.config;
     let sockets = RtpSockets::open(config.bind, config.rtp_ports).map_err(|e| match e.kind() {
         std::io::ErrorKind::AddrInUse => {
@@ -371,6 +389,7 @@ fn prepare(tenant: &Tenant, id: u64, peer: Option<IpAddr>) -> Result<Prepared, E
         .map_err(SignallingError::RtpSocket)?;
     let now = SystemTime::now();
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let crypto = srtp.lines().map_err(SignallingError::RtpSocket)?;
     let sdp = describe(&LocalMedia {
         // Unique without telling how many calls there were: seconds since the epoch beside the call id.
         session_id: (seconds << 20) | (id & 0xf_ffff),
@@ -378,10 +397,12 @@ fn prepare(tenant: &Tenant, id: u64, peer: Option<IpAddr>) -> Result<Prepared, E
         rtp_port: rtp.port(),
         rtcp_port: rtcp.port(),
         codecs: &config.codecs,
+        profile: srtp.profile(),
+        crypto: &crypto,
     });
     let recording = config.recording_dir.as_ref().map(|dir| dir.join(recording_name(now, id)));
     match tenant.with_media(|m| m.add_call(id, sockets, recording.clone())) {
-        Some(Ok(())) => Ok(Prepared { sdp, recording }),
+        Some(Ok(())) => Ok(Prepared { sdp, recording, srtp }),
         Some(Err(e)) => Err(e.into()),
         None => Err(EngineError::NotRunning),
     }

@@ -2,13 +2,15 @@
 //! What happens inside of calls: early media, hold, new offers.
 
 use pjsip_sys::{CallId, Codec, Endpoint, SipError, SipEvent};
+use zeroize::Zeroizing;
 
 use super::calls::{Call, Calls};
 use super::queue::SignalEvent;
+use super::srtp::Agreed;
 use super::{net, sdp_edit, Tenant};
 use crate::error::{EngineError, SignallingError};
 use crate::media::clock::now_ns;
-use crate::media::{Direction, MediaEngine, MediaParams};
+use crate::media::Direction;
 
 /// What a new offer of ours changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +34,11 @@ pub(crate) enum DialogCommand {
 /// What the SIP stack does not keep of a call's dialog.
 pub(super) struct Dialog {
     /// Our description, with `a=sendrecv`.
-    pub(super) sdp: String,
+    pub(super) sdp: Zeroizing<String>,
     /// What we want; the peer may allow less.
     wanted: Direction,
     /// Both as they were before the offer that is out.
-    before: Option<(String, Direction)>,
+    before: Option<(Zeroizing<String>, Direction)>,
     /// The peer holds us, as told.
     held: bool,
     /// Answered and acknowledged.
@@ -47,7 +49,7 @@ pub(super) struct Dialog {
 }
 
 impl Dialog {
-    pub(super) fn new(sdp: String) -> Dialog {
+    pub(super) fn new(sdp: Zeroizing<String>) -> Dialog {
         Dialog {
             sdp,
             wanted: Direction::SendRecv,
@@ -60,7 +62,7 @@ impl Dialog {
     }
 
     /// A new peer begins without hold.
-    pub(super) fn restart(&mut self, sdp: String) {
+    pub(super) fn restart(&mut self, sdp: Zeroizing<String>) {
         self.sdp = sdp;
         self.wanted = Direction::SendRecv;
         self.before = None;
@@ -69,12 +71,13 @@ impl Dialog {
 
 impl Call {
     /// Gives the media thread what was agreed on, and tells early media and hold by the peer.
-    pub(super) fn apply(&mut self, id: u64, params: MediaParams) {
-        self.tenant.with_media(|m: &MediaEngine| m.set_media(id, params));
+    pub(super) fn apply(&mut self, id: u64, agreed: Agreed) {
+        let direction = agreed.params.direction;
+        agreed.start(&self.tenant, id, &mut self.keys);
         if self.dialog.confirmed {
-            self.tell_hold(id, params.direction);
+            self.tell_hold(id, direction);
         } else {
-            self.dialog.agreed = Some(params.direction);
+            self.dialog.agreed = Some(direction);
             if !std::mem::replace(&mut self.dialog.early_told, true) {
                 self.tenant
                     .tell(SignalEvent::EarlyMedia { call: id, recording: self.recording.clone() });
@@ -163,8 +166,8 @@ impl Calls {
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
         call.unproved = false;
-        if let Some(params) = call.agreed.take() {
-            call.apply(id, params);
+        if let Some(agreed) = call.agreed.take() {
+            call.apply(id, agreed);
         }
     }
 

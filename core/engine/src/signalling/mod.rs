@@ -12,6 +12,7 @@ mod net;
 mod queue;
 mod sdp;
 mod sdp_edit;
+mod srtp;
 mod thread;
 mod transfer;
 
@@ -19,9 +20,10 @@ pub use dialog::Change;
 pub(crate) use dialog::DialogCommand;
 pub(crate) use queue::EventQueue;
 pub use queue::{LogLevel, SignalEvent};
+pub use srtp::SrtpMode;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -47,6 +49,8 @@ pub(crate) struct Tenant {
     /// `None` before start and after stop.
     pub media: RwLock<Option<MediaEngine>>,
     pub events: EventQueue,
+    /// Whether it was said that keys travel in clear.
+    pub keys_in_clear: AtomicBool,
     pub calls_active: AtomicUsize,
     pub calls_total: AtomicU64,
     /// Requests refused for this engine, beside those the stack refuses by itself.
@@ -64,6 +68,7 @@ impl Tenant {
             config,
             media: RwLock::new(Some(media)),
             events: EventQueue::new(limit),
+            keys_in_clear: AtomicBool::new(false),
             calls_active: AtomicUsize::new(0),
             calls_total: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -104,6 +109,8 @@ pub(crate) struct Dial {
     pub replaces: Option<String>,
     /// INVITE without offer.
     pub late_offer: bool,
+    /// SRTP of this call, if not as configured.
+    pub srtp: Option<SrtpMode>,
 }
 
 /// A registration to keep. Personal data and a password: no `Debug`.

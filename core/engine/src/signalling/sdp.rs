@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use pjsip_sys::Codec;
+use zeroize::Zeroizing;
 
 /// Dynamic payload type we offer telephone-event with. In an answer the stack takes the peer's.
 const TELEPHONE_EVENT: u8 = 101;
@@ -22,19 +23,25 @@ pub(crate) struct LocalMedia<'a> {
     pub rtcp_port: u16,
     /// Codecs, best first.
     pub codecs: &'a [Codec],
+    /// `RTP/AVP` or `RTP/SAVP`.
+    pub profile: &'a str,
+    /// Lines of `a=crypto`; none without SRTP.
+    pub crypto: &'a str,
 }
 
 /// SDP text with CRLF line ends.
-pub(crate) fn describe(media: &LocalMedia<'_>) -> String {
+pub(crate) fn describe(media: &LocalMedia<'_>) -> Zeroizing<String> {
     let family = if media.address.is_ipv4() { "IP4" } else { "IP6" };
     let address = media.address;
-    let mut sdp = String::with_capacity(400);
+    // Room for all of it: a string that grows leaves copies of keys behind.
+    let mut sdp = Zeroizing::new(String::with_capacity(1024 + media.crypto.len()));
     // Writing to a String cannot fail.
     let _ = write!(
         sdp,
-        "v=0\r\no=- {id} {id} IN {family} {address}\r\ns=-\r\nc=IN {family} {address}\r\nt=0 0\r\nm=audio {port} RTP/AVP",
+        "v=0\r\no=- {id} {id} IN {family} {address}\r\ns=-\r\nc=IN {family} {address}\r\nt=0 0\r\nm=audio {port} {profile}",
         id = media.session_id,
         port = media.rtp_port,
+        profile = media.profile,
     );
     for codec in media.codecs {
         let _ = write!(sdp, " {}", codec.static_payload_type());
@@ -53,6 +60,7 @@ pub(crate) fn describe(media: &LocalMedia<'_>) -> String {
             codec.clock_rate()
         );
     }
+    sdp.push_str(media.crypto);
     // RFC 4733 section 2.5.1.1: 0-15 are the keys, 16 is flash.
     let _ = write!(
         sdp,
@@ -65,7 +73,7 @@ pub(crate) fn describe(media: &LocalMedia<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn sdp(address: &str, rtcp_port: u16) -> String {
+    fn sdp(address: &str, rtcp_port: u16) -> Zeroizing<String> {
         let Ok(address) = address.parse() else { panic!("test address") };
         describe(&LocalMedia {
             session_id: 42,
@@ -73,13 +81,15 @@ mod tests {
             rtp_port: 4000,
             rtcp_port,
             codecs: &[Codec::Pcma, Codec::Pcmu],
+            profile: "RTP/AVP",
+            crypto: "",
         })
     }
 
     #[test]
     fn ipv4_offer() {
         assert_eq!(
-            sdp("192.0.2.1", 4001),
+            sdp("192.0.2.1", 4001).as_str(),
             "v=0\r\no=- 42 42 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
              m=audio 4000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n\
              a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-16\r\na=ptime:20\r\na=sendrecv\r\n"
@@ -89,7 +99,7 @@ mod tests {
     #[test]
     fn ipv6_and_unusual_rtcp_port() {
         let text = sdp("2001:db8::1", 5555);
-        assert!(text.contains("c=IN IP6 2001:db8::1\r\n"), "{text}");
-        assert!(text.contains("a=rtcp:5555 IN IP6 2001:db8::1\r\n"), "{text}");
+        assert!(text.contains("c=IN IP6 2001:db8::1\r\n"), "{text:?}");
+        assert!(text.contains("a=rtcp:5555 IN IP6 2001:db8::1\r\n"), "{text:?}");
     }
 }

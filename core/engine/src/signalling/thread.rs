@@ -14,6 +14,7 @@ use pjsip_sys::{
 
 use super::calls::Calls;
 use super::queue::{LogLevel, SignalEvent};
+use super::srtp::Srtp;
 use super::{net, Command, Register, StackCounters, Tenant, DETACH_LIMIT};
 use crate::config::EngineConfig;
 use crate::error::SignallingError;
@@ -359,7 +360,9 @@ impl Sip {
             SipEvent::Progress { call, status } => {
                 self.calls.progress(&mut self.endpoint, call, status);
             }
-            SipEvent::Media { call, media, .. } => self.calls.media(call, &media),
+            SipEvent::Media { call, media, srtp, confidential } => {
+                self.calls.media(call, &media, Srtp { keys: srtp, confidential });
+            }
             SipEvent::Confirmed { call } => self.calls.confirmed(&mut self.endpoint, call),
             SipEvent::Ended { call, status, reason, by_remote } => {
                 self.calls.ended(&mut self.endpoint, call, status, &reason, by_remote);

@@ -5,12 +5,13 @@
 use std::net::SocketAddr;
 
 use pjsip_sys::{redact_text, CallId, Endpoint};
+use zeroize::Zeroizing;
 
 use super::calls::Calls;
 use super::queue::{LogLevel, SignalEvent};
+use super::srtp::Agreed;
 use super::thread::Attached;
 use super::{net, sdp_edit, Dial};
-use crate::media::MediaParams;
 
 /// Transfers that peers asked for, and the calls out that follow them.
 #[derive(Default)]
@@ -33,11 +34,11 @@ struct Asked {
 struct Takeover {
     call: u64,
     sip: CallId,
-    agreed: Option<MediaParams>,
+    agreed: Option<Agreed>,
     sip_call_id: String,
     from: String,
     source: SocketAddr,
-    sdp: String,
+    sdp: Zeroizing<String>,
 }
 
 impl Transfers {
@@ -139,6 +140,11 @@ impl Calls {
         {
             sdp = sdp_edit::with_address(&sdp, address);
         }
+        let Ok(crypto) = call.srtp.lines() else {
+            let _ = endpoint.reject(sip, 500, None);
+            return;
+        };
+        sdp = sdp_edit::with_keys(&sdp, &crypto);
         let answered = endpoint.set_local_sdp(sip, &sdp).and_then(|()| endpoint.answer(sip));
         if let Err(e) = answered {
             call.tenant.log(LogLevel::Warning, format!("call {id}: not taken over: {e}"));
@@ -156,10 +162,15 @@ impl Calls {
         });
     }
 
-    /// Whether `sip` is such an INVITE; keeps what was agreed for it.
-    pub(super) fn takeover_media(&mut self, sip: CallId, params: MediaParams) -> bool {
-        let takeover = self.transfers.takeover(sip);
-        takeover.map(|t| t.agreed = Some(params)).is_some()
+    /// Keeps what was agreed when `sip` is such an INVITE, else gives it back.
+    pub(super) fn takeover_media(&mut self, sip: CallId, agreed: Agreed) -> Option<Agreed> {
+        match self.transfers.takeover(sip) {
+            Some(takeover) => {
+                takeover.agreed = Some(agreed);
+                None
+            }
+            None => Some(agreed),
+        }
     }
 
     /// The ACK: the call changes its peer, and the old one gets BYE or CANCEL.
@@ -194,8 +205,8 @@ impl Calls {
             from: takeover.from,
             source: takeover.source.to_string(),
         });
-        if let Some(params) = takeover.agreed {
-            call.apply(id, params);
+        if let Some(agreed) = takeover.agreed {
+            call.apply(id, agreed);
         }
         true
     }

@@ -3,5 +3,6 @@
 
 pub mod rtp;
 pub(crate) mod sockets;
+pub mod srtp;
 
 pub use sockets::RtpSockets;

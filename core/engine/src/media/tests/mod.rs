@@ -8,3 +8,4 @@ mod receive;
 mod rig;
 mod send;
 mod shards;
+mod srtp;

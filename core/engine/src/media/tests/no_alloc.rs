@@ -2,12 +2,13 @@
 //! The tick neither allocates nor frees, whatever happens to its calls.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count, AllocDisabler};
 use crossbeam_queue::ArrayQueue;
+use pjsip_sys::sdes::{MasterKey, SrtpKeys, Suite};
 
 use super::rig::params;
 use crate::events::Notice;
@@ -17,6 +18,7 @@ use crate::media::jitter::{Arrival, JitterBuffer};
 use crate::media::outbox::{rings, Inbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::shard::{Command, Line, Polls, Shard};
+use crate::media::srtp::Update;
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
 use crate::media::{Codec, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig, TICK_NS};
@@ -27,6 +29,14 @@ use crate::transport::rtp::session::Identity;
 static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 const CALLS: usize = 6;
+const SUITES: [Option<Suite>; 3] =
+    [None, Some(Suite::AesCm128HmacSha1_80), Some(Suite::AeadAes256Gcm)];
+
+/// Keys of a place for whose neighbour they are the other way round.
+fn keys(suite: Suite, place: usize, seed: u8) -> SrtpKeys {
+    let key = |place: usize| MasterKey::from_random(suite, &[place as u8 + seed * 16; 46]);
+    SrtpKeys { local: key(place), remote: key(place ^ 1), remote_mki: None }
+}
 
 fn audio(seconds: usize) -> Vec<u8> {
     (0..seconds * 24_000)
@@ -58,7 +68,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         .map(|_| RtpSockets::open(IpAddr::V4(Ipv4Addr::LOCALHOST), (43_000, 43_999)).unwrap())
         .collect();
     let addresses: Vec<_> = sockets.iter().map(|s| s.rtp_addr().unwrap()).collect();
-    let (mut voices, mut reels) = (Vec::new(), Vec::new());
+    let (mut voices, mut reels, mut all_counters) = (Vec::new(), Vec::new(), Vec::new());
     for (place, sockets) in sockets.into_iter().enumerate() {
         let call = place as u64;
         let level = Arc::new(Level::default());
@@ -66,20 +76,28 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         let playout = Playout::new(call, room, Arc::clone(&level));
         let (tap, reel) = tap();
         let identity = Identity::from_random(&[place as u8; 32]);
-        let counters = Arc::new(CallCounters::default());
+        let shared = Arc::new(CallCounters::default());
+        let counters = Arc::clone(&shared);
         let media = Call::new(call, &cfg, identity, playout, Some(tap), counters);
-        let line = Box::new(Line { call: media, sockets });
+        let line = Box::new(Line::new(media, sockets));
         commands.push(Command::Add { place, phase: place / 2, line }).unwrap();
         let to = addresses[place ^ 1];
         let codec = if place < 2 { Codec::Pcmu } else { Codec::G722 };
         let (line, ptime) = (codec.rate(), [20, 10, 30, 20, 60, 40][place]);
         let params = MediaParams { remote_rtp: to, ..params(ptime, codec) };
+        // The first pair is in clear, the others have a suite each.
+        if let Some(suite) = SUITES[place / 2] {
+            let update = Update::between(None, Some(&keys(suite, place, 0))).unwrap();
+            commands.push(Command::SetSrtp { place, call, update: Box::new(update) }).unwrap();
+        }
         commands.push(Command::SetMedia { place, call, params, line }).unwrap();
+        all_counters.push(shared);
         let mut voice = Voice::new(call, 120.0, level);
         voice.set_rate(line);
         voices.push(voice);
         reels.push(reel);
     }
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let chunk = audio(1);
     let mut told = [0usize; 8];
     reset_violation_count();
@@ -114,6 +132,14 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                 let line = Codec::Pcma.rate();
                 commands.push(Command::SetMedia { place, call, params, line }).unwrap();
             }
+            // New keys now and then, while packets under the old ones are on their way.
+            if let (Some(suite), 60) = (SUITES[place / 2], tick % 100) {
+                let seed = (tick / 100) as u8;
+                let (before, after) = (keys(suite, place, seed), keys(suite, place, seed + 1));
+                let update = Box::new(Update::between(Some(&before), Some(&after)).unwrap());
+                commands.push(Command::SetSrtp { place, call, update }).unwrap();
+            }
+            stranger.send_to(&[0x80; 60], addresses[place]).unwrap();
             if tick == 350 && call >= 3 {
                 commands.push(Command::Remove { place, call }).unwrap();
             }
@@ -143,7 +169,14 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     }
     assert_no_alloc(|| shard.remove_all(2_000_000_000_000));
     assert_eq!(violation_count(), 0, "allocations and frees within ticks");
-    // It was no idle run: every kind of event was told.
+    // It was no idle run: keys were in force, and every kind of event was told.
+    for (place, c) in all_counters.iter().enumerate() {
+        let (stats, secure) = (c.stats(), SUITES[place / 2].is_some());
+        assert!(stats.rx_packets > 100, "{place}: {stats:?}");
+        assert_eq!(stats.srtp, SUITES[place / 2]);
+        assert_eq!(stats.srtp_auth_errors > 300, secure, "{place}: {stats:?}");
+        assert_eq!(stats.rx_lost, 0, "{place}: {stats:?}");
+    }
     drain(&mut inbox, &mut told);
     assert!(told.iter().all(|n| *n > 0), "{told:?}");
 }
