@@ -23,6 +23,7 @@ fn dial(s: &mut Stage, extra: DialExtra) -> (CallId, String) {
         credentials: None,
         route: None,
         extra,
+        ..DialRequest::default()
     };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");

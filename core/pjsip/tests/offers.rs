@@ -116,6 +116,7 @@ fn the_side_that_made_the_call_id_backs_off_longer() {
         credentials: None,
         route: None,
         extra: pjsip_sys::DialExtra::default(),
+        ..DialRequest::default()
     };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
@@ -195,6 +196,7 @@ fn session_timers_off_required_and_always() {
             credentials: None,
             route: None,
             extra: pjsip_sys::DialExtra::default(),
+            ..DialRequest::default()
         };
         s.ep.dial(&request).unwrap();
         s.receive_line("INVITE")
@@ -230,6 +232,7 @@ fn b15_interval_refused_with_422_is_adopted() {
         credentials: None,
         route: None,
         extra: pjsip_sys::DialExtra::default(),
+        ..DialRequest::default()
     };
     s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");

@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{first_line, header, response, tag, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{CallId, DialExtra, DialRequest};
+use pjsip_sys::{CallId, DialRequest};
 
 /// All values of a header, one a line or several in one.
 fn all(message: &str, name: &str) -> Vec<String> {
@@ -27,8 +27,7 @@ fn dialled(s: &mut Stage, routes: &str, contact: &str) -> (CallId, String) {
         from: None,
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
-        extra: DialExtra::default(),
+        ..DialRequest::default()
     };
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");

@@ -24,6 +24,7 @@ fn dial(s: &mut Stage, uri: &str) -> (CallId, String) {
         credentials: None,
         route: None,
         extra: DialExtra::default(),
+        ..DialRequest::default()
     };
     let call = s.ep.dial(&request).unwrap();
     (call, s.receive_line("INVITE"))
