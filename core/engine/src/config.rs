@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use pjsip_sys::{Codec, Policy};
+use pjsip_sys::{Codec, Policy, TlsConfig};
 
 use crate::dtmf::DtmfMode;
 use crate::error::ConfigError;
@@ -14,12 +14,18 @@ use crate::signalling::SrtpMode;
 /// Settings of one [`crate::Engine`]. Build with `EngineConfig::default()` and struct update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineConfig {
-    /// Address SIP and RTP sockets bind to.
+    /// Address SIP and RTP sockets bind to: an address of this machine, `0.0.0.0` for all of IPv4, `::` for IPv4 and IPv6.
     pub bind: IpAddr,
     /// SIP port for UDP and TCP; 0 takes any port that is free for both.
     pub sip_port: u16,
     /// Listen on TCP beside UDP (RFC 3261 section 18 asks for both).
     pub tcp: bool,
+    /// Certificates and keys. With a certificate of ours TLS is listened for; outgoing connections need none.
+    pub tls: TlsConfig,
+    /// Port for TLS; 0 takes any free one.
+    pub tls_port: u16,
+    /// DNS servers. Empty: those of the system. The first engine of a process decides.
+    pub nameservers: Vec<SocketAddr>,
     /// Address told to peers in Contact and SDP, when the machine is behind a one-to-one NAT.
     pub public_address: Option<IpAddr>,
     /// First and last UDP port for RTP and RTCP, both included.
@@ -75,6 +81,9 @@ impl Default for EngineConfig {
             bind: IpAddr::from([0, 0, 0, 0]),
             sip_port: 5060,
             tcp: true,
+            tls: TlsConfig::default(),
+            tls_port: 5061,
+            nameservers: Vec::new(),
             public_address: None,
             rtp_ports: (16384, 32767),
             codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
@@ -103,17 +112,13 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// The address SIP listens on, as asked for.
-    pub fn sip_bind(&self) -> SocketAddr {
-        SocketAddr::new(self.bind, self.sip_port)
-    }
-
     /// Checks every field.
     ///
     /// # Errors
     /// [`ConfigError`] naming the first field that cannot work, why, and what to write instead.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_network()?;
+        crate::config_network::validate(self)?;
         crate::config_dialogs::validate(&self.dialogs)?;
         self.validate_speech()?;
         self.validate_media()?;
@@ -130,11 +135,12 @@ impl EngineConfig {
                     "give the address peers send to, or leave it out",
                 ));
             }
-            if public.is_ipv4() != self.bind.is_ipv4() {
+            let both = self.bind.is_ipv6() && self.bind.is_unspecified();
+            if public.is_ipv4() != self.bind.is_ipv4() && !both {
                 return Err(bad(
                     "public_address",
                     format!("{public} and bind {} are of different families", self.bind),
-                    "use IPv4 for both or IPv6 for both",
+                    "use IPv4 for both or IPv6 for both, or bind :: for both versions",
                 ));
             }
         }

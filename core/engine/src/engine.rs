@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::EngineConfig;
+use crate::engine_trunks::TrunkStats;
 use crate::error::{EngineError, SignallingError};
 use crate::guard::Network;
 use crate::intake::{fetch, EventBatch, Intake};
 use crate::media::cores::isolated;
 use crate::media::{CallStats, Distribution, MediaConfig, MediaEngine, MediaStats, VadConfig};
-use crate::signalling::{
-    attach, detach, next_id, Command, Dial, Register, SipHandle, SrtpMode, Tenant,
-};
+use crate::signalling::{attach, detach, next_id, Command, Dial, SipHandle, SrtpMode, Tenant};
 
 /// Longest that [`Engine::stop`] takes.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -37,6 +36,8 @@ pub struct EngineStats {
     pub sip_malformed: u64,
     /// Requests refused before they became calls (the stack's own refusals: all engines of the process).
     pub sip_rejected: u64,
+    /// Of the trunks.
+    pub trunks: TrunkStats,
     /// Requests dropped in silence: from outside the ACL.
     pub sip_unlisted: u64,
     /// Requests dropped in silence: of scanners.
@@ -55,7 +56,7 @@ pub struct EngineStats {
 pub struct DialParams {
     /// Request-URI.
     pub uri: String,
-    /// An address of the peer, to choose our own address in the SDP by; `None`: the default route's.
+    /// An address of the peer, to choose our own address in the SDP by; `None`: the one that routes to where its name leads.
     pub towards: Option<IpAddr>,
     /// User name and password for digest authentication.
     pub credentials: Option<(String, String)>,
@@ -63,22 +64,10 @@ pub struct DialParams {
     pub late_offer: bool,
     /// SRTP of this call; `None` is as configured.
     pub srtp: Option<SrtpMode>,
-}
-
-/// A binding to keep at a registrar. Personal data and a password: no `Debug`.
-pub struct RegisterParams {
-    /// Address of record, `sip:user@domain`.
-    pub aor: String,
-    /// Registrar, `sip:host:port`.
-    pub registrar: String,
-    /// User name for digest authentication.
-    pub username: String,
-    /// Password in clear.
-    pub password: String,
-    /// Realm, `*` for any.
-    pub realm: String,
-    /// Lifetime asked for, s.
-    pub expires_s: u32,
+    /// Our address of record for `From`; `None`: the one registered under the user name, else our address.
+    pub from: Option<String>,
+    /// Outbound proxy, such as `sip:proxy.example.com;transport=tls`.
+    pub proxy: Option<String>,
 }
 
 enum State {
@@ -301,44 +290,23 @@ impl Engine {
     /// [`EngineError::NotRunning`], `engine.busy`.
     pub fn dial(&self, params: DialParams) -> Result<u64, EngineError> {
         let call = next_id();
-        let DialParams { uri, towards, credentials, late_offer, srtp } = params;
+        let DialParams { uri, towards, credentials, late_offer, from, proxy, srtp } = params;
         self.with_running(|tenant, sip| {
             let replaces = None;
-            let dial =
-                Box::new(Dial { call, uri, towards, credentials, replaces, late_offer, srtp });
+            let dial = Box::new(Dial {
+                call,
+                uri,
+                towards,
+                credentials,
+                replaces,
+                late_offer,
+                from,
+                proxy,
+                srtp,
+            });
             Ok(sip.send(Command::Dial { tenant: tenant.id, dial })?)
         })?;
         Ok(call)
-    }
-
-    /// Keeps a registration; returns its id at once. Outcomes are `Registration` events.
-    ///
-    /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
-    pub fn register(&self, params: RegisterParams) -> Result<u64, EngineError> {
-        let registration = next_id();
-        let RegisterParams { aor, registrar, username, password, realm, expires_s } = params;
-        self.with_running(|tenant, sip| {
-            let register = Box::new(Register {
-                registration,
-                aor,
-                registrar,
-                username,
-                password,
-                realm,
-                expires_s,
-            });
-            Ok(sip.send(Command::Register { tenant: tenant.id, register })?)
-        })?;
-        Ok(registration)
-    }
-
-    /// Takes a registration back.
-    ///
-    /// # Errors
-    /// [`EngineError::NotRunning`], `engine.busy`.
-    pub fn unregister(&self, registration: u64) -> Result<(), EngineError> {
-        self.command(Command::Unregister(registration))
     }
 
     /// From now on new calls, and OPTIONS outside of calls, get 503 with this Retry-After; `None` ends that. Calls that are
@@ -421,6 +389,7 @@ impl Engine {
             sip_malformed: since(&sip.counters.malformed, &self.malformed_before),
             sip_rejected: since(&sip.counters.rejected, &self.rejected_before)
                 + tenant.refused.load(Ordering::Relaxed),
+            trunks: TrunkStats::of(tenant),
             sip_unlisted: tenant.guard.unlisted.load(Ordering::Relaxed),
             sip_scanners: tenant.guard.scanners.load(Ordering::Relaxed),
             sip_muted: tenant.guard.muted.load(Ordering::Relaxed),

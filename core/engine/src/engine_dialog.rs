@@ -65,6 +65,8 @@ impl Engine {
             replaces: None,
             late_offer: false,
             srtp: None,
+            from: None,
+            proxy: None,
         };
         self.with_running(|tenant, sip| {
             Ok(sip.send(Command::Follow { tenant: tenant.id, call, dial: Box::new(dial) })?)

@@ -3,9 +3,11 @@
 
 mod config;
 mod config_dialogs;
+mod config_network;
 mod dtmf;
 mod engine;
 mod engine_dialog;
+mod engine_trunks;
 mod error;
 pub mod events;
 mod guard;
@@ -20,9 +22,10 @@ pub mod transport;
 
 pub use config::EngineConfig;
 pub use dtmf::{DtmfMode, DtmfSource, Key};
-pub use engine::{DialParams, Engine, EngineStats, RegisterParams};
+pub use engine::{DialParams, Engine, EngineStats};
+pub use engine_trunks::{RegisterParams, TrunkStats, WatchParams};
 pub use error::{ConfigError, EngineError, SignallingError, CODES};
 pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};
 pub use intake::{EngineEvent, EventBatch};
-pub use pjsip_sys::{Codec, Extension, Policy};
+pub use pjsip_sys::{Codec, Extension, Policy, TlsConfig};
 pub use signalling::{Change, LogLevel, SignalEvent, SrtpMode};

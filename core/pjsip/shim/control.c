@@ -19,6 +19,20 @@ int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out)
     return 0;
 }
 
+/* A description that was written before the peer's address was known has 0.0.0.0 or :: where ours belongs: the one in our
+ * Contact. */
+void vc_sdp_fill(pj_pool_t *pool, pjmedia_sdp_session *sdp, const pjsip_dialog *dialog)
+{
+    const pjsip_sip_uri *contact = pjsip_uri_get_uri(dialog->local.contact->uri);
+    if (sdp->conn == NULL || (pj_strcmp2(&sdp->conn->addr, "0.0.0.0") != 0 && pj_strcmp2(&sdp->conn->addr, "::") != 0)) {
+        return;
+    }
+    pj_strdup_with_null(pool, &sdp->conn->addr, &contact->host);
+    sdp->conn->addr_type = pj_str(pj_strchr(&contact->host, ':') ? "IP6" : "IP4");
+    sdp->origin.addr = sdp->conn->addr;
+    sdp->origin.addr_type = sdp->conn->addr_type;
+}
+
 static pj_bool_t is_waiting(const vc_call *call)
 {
     return !call->outgoing &&
@@ -54,6 +68,9 @@ int vc_set_local_sdp(vc_endpoint *ep, uint64_t id, vc_str text, vc_str *why)
     /* A pool of its own: a call may be held and resumed all day. PJSIP copies what it is given. */
     pool = pjsip_endpt_create_pool(ep->sip, "sdp", 1000, 1000);
     status = vc_sdp_parse(pool, text, &sdp);
+    if (status == 0) {
+        vc_sdp_fill(pool, sdp, call->inv->dlg);
+    }
     /* The application may offer less than the endpoint: that must be known before it hears of the call. */
     offer = status == 0 ? vc_pending_offer(call) : NULL;
     if (offer && (!vc_media_offer_ok(offer, vc_media_codecs(sdp)) || !vc_target_reachable(offer, sdp))) {

@@ -92,30 +92,14 @@ static int set_route(pjsip_dialog *dialog, const pjsip_sip_uri *via)
     return pjsip_dlg_set_route_set(dialog, &set);
 }
 
-/* An offer that was written before the peer's address was known has 0.0.0.0 or :: where ours belongs. */
-static void fill_address(pj_pool_t *pool, pjmedia_sdp_session *sdp, const pj_sockaddr *local)
-{
-    char text[PJ_INET6_ADDRSTRLEN + 10];
-    pj_bool_t v6 = local->addr.sa_family == pj_AF_INET6();
-    if (sdp->conn == NULL || (pj_strcmp2(&sdp->conn->addr, "0.0.0.0") != 0 && pj_strcmp2(&sdp->conn->addr, "::") != 0)) {
-        return;
-    }
-    pj_sockaddr_print(local, text, sizeof(text), 0);
-    pj_strdup2_with_null(pool, &sdp->conn->addr, text);
-    sdp->conn->addr_type = pj_str(v6 ? "IP6" : "IP4");
-    sdp->origin.addr = sdp->conn->addr;
-    sdp->origin.addr_type = sdp->conn->addr_type;
-}
-
-static int invite_create(vc_dialling *d, pjsip_dialog *dialog, const pj_sockaddr *local, pjsip_inv_session **inv,
-                         pjmedia_sdp_session **sdp)
+static int invite_create(vc_dialling *d, pjsip_dialog *dialog, pjsip_inv_session **inv, pjmedia_sdp_session **sdp)
 {
     const vc_policy *policy = vc_policy_of(d->extra.port);
     int status = vc_sdp_parse(dialog->pool, d->sdp, sdp);
     if (status != 0) {
         return status;
     }
-    fill_address(dialog->pool, *sdp, local);
+    vc_sdp_fill(dialog->pool, *sdp, dialog);
     if (d->has_credentials) {
         status = pjsip_auth_clt_set_credentials(&dialog->auth_sess, 1, &d->credentials);
         if (status != PJ_SUCCESS) {
@@ -177,7 +161,7 @@ static int attempt(vc_dialling *d, const vc_listener *listener)
         return status;
     }
     if (status == 0) {
-        status = invite_create(d, dialog, &local, &inv, &sdp);
+        status = invite_create(d, dialog, &inv, &sdp);
     }
     call = status == 0 ? vc_call_new(inv, PJ_TRUE, d) : NULL;
     if (call == NULL) {

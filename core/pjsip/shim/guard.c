@@ -174,7 +174,10 @@ static pj_bool_t on_rx_request(pjsip_rx_data *rdata)
 
 static pj_status_t on_tx_request(pjsip_tx_data *tdata)
 {
-    if (tdata->msg->line.req.method.id == PJSIP_REGISTER_METHOD && tdata->tp_info.transport) {
+    /* OPTIONS: the trunks that we watch are ours as well. */
+    if ((tdata->msg->line.req.method.id == PJSIP_REGISTER_METHOD ||
+         tdata->msg->line.req.method.id == PJSIP_OPTIONS_METHOD) &&
+        tdata->tp_info.transport) {
         vc_gate_query query = {.kind = VC_GATE_REGISTERING};
         vc_gate_reply reply;
         vc_addr_from(&tdata->tp_info.dst_addr, &query.source);

@@ -204,6 +204,7 @@ void vc_call_doom(vc_call *call, unsigned status);
 void vc_call_end(vc_call *call, unsigned status, int64_t retry_after);
 void vc_calls_reap(vc_endpoint *ep);
 int vc_sdp_parse(pj_pool_t *pool, vc_str text, pjmedia_sdp_session **out);
+void vc_sdp_fill(pj_pool_t *pool, pjmedia_sdp_session *sdp, const pjsip_dialog *dialog);
 
 /* target.c */
 pj_bool_t vc_target_parse(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned port, pj_sockaddr *out);

@@ -174,7 +174,8 @@ pj_status_t vc_local_address(const vc_listener *listener, const pj_sockaddr *pee
         }
     }
     if (pj_sockaddr_get_port(out) == 0 || !listener->shown.addr.sa_family) {
-        pj_sockaddr_set_port(out, (pj_uint16_t)port);
+        /* TLS that does not listen: calls to us come by connections that we opened. */
+        pj_sockaddr_set_port(out, (pj_uint16_t)(port ? port : 5061));
     }
     return PJ_SUCCESS;
 }

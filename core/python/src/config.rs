@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `EngineConfig`.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use voicecore_engine::{
-    Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy, SrtpMode,
+    Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy, SrtpMode, TlsConfig,
 };
 
 use crate::errors::raise;
@@ -107,15 +107,33 @@ pub fn srtp_mode(py: Python<'_>, name: &str) -> PyResult<SrtpMode> {
     })
 }
 
+/// An address, with a port where it is not 53.
+fn nameserver(py: Python<'_>, text: &str) -> PyResult<SocketAddr> {
+    let with_port = text.parse::<SocketAddr>();
+    with_port.or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53))).map_err(|_| {
+        bad(
+            py,
+            "nameservers",
+            format!("{text:?} is not an IP address"),
+            "write it like 192.0.2.53 or [2001:db8::53]:53",
+        )
+    })
+}
+
 fn default_codecs() -> Vec<String> {
     Config::default().codecs.iter().map(|c| c.name().to_owned()).collect()
+}
+
+fn shown(path: Option<&Path>) -> Option<String> {
+    path.map(|p| p.to_string_lossy().into_owned())
 }
 
 #[pymethods]
 impl EngineConfig {
     #[new]
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
-        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", prack="supported", session_timer="supported",
+        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", tls_port=5061, tls_ca_file=None, tls_cert_file=None,
+        tls_key_file=None, tls_verify_client=false, nameservers=Vec::new(), prack="supported", session_timer="supported",
         session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
         recording_dir=None, vad=true, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
@@ -133,6 +151,12 @@ impl EngineConfig {
         codecs: Vec<String>,
         max_calls: i64,
         user_agent: &str,
+        tls_port: i64,
+        tls_ca_file: Option<PathBuf>,
+        tls_cert_file: Option<PathBuf>,
+        tls_key_file: Option<PathBuf>,
+        tls_verify_client: bool,
+        nameservers: Vec<String>,
         prack: &str,
         session_timer: &str,
         session_expires_s: i64,
@@ -170,6 +194,14 @@ impl EngineConfig {
             codecs: codecs.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
             max_calls: ranged(py, "max_calls", max_calls)?,
             user_agent: user_agent.to_owned(),
+            tls_port: ranged(py, "tls_port", tls_port)?,
+            tls: TlsConfig {
+                ca_file: tls_ca_file,
+                cert_file: tls_cert_file,
+                key_file: tls_key_file,
+                verify_client: tls_verify_client,
+            },
+            nameservers: nameservers.iter().map(|n| nameserver(py, n)).collect::<PyResult<_>>()?,
             dialogs: Policy {
                 reliable: extension(py, "prack", prack, false)?,
                 timer: extension(py, "session_timer", session_timer, true)?,
@@ -243,6 +275,36 @@ impl EngineConfig {
     #[getter]
     fn user_agent(&self) -> &str {
         &self.inner.user_agent
+    }
+
+    #[getter]
+    fn tls_port(&self) -> u16 {
+        self.inner.tls_port
+    }
+
+    #[getter]
+    fn tls_ca_file(&self) -> Option<String> {
+        shown(self.inner.tls.ca_file.as_deref())
+    }
+
+    #[getter]
+    fn tls_cert_file(&self) -> Option<String> {
+        shown(self.inner.tls.cert_file.as_deref())
+    }
+
+    #[getter]
+    fn tls_key_file(&self) -> Option<String> {
+        shown(self.inner.tls.key_file.as_deref())
+    }
+
+    #[getter]
+    fn tls_verify_client(&self) -> bool {
+        self.inner.tls.verify_client
+    }
+
+    #[getter]
+    fn nameservers(&self) -> Vec<String> {
+        self.inner.nameservers.iter().map(ToString::to_string).collect()
     }
 
     #[getter]

@@ -18,7 +18,7 @@ use crate::errors::{raise, raise_code};
 use crate::events::{
     Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, Dtmf, DtmfSent, IncomingCall,
     InfoDone, LogMessage, MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged,
-    SpeechEnded, SpeechStarted,
+    SpeechEnded, SpeechStarted, TrunkAnswered,
 };
 use crate::stats::{CallStats, EngineStats};
 
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Places a call and returns its id; the outcome comes as events.
-    // Six values of one call.
+    // Eight values of one call.
     #[allow(clippy::too_many_arguments)]
     fn dial(
         &self,
@@ -112,11 +112,14 @@ impl Engine {
         password: Option<String>,
         late_offer: bool,
         srtp: Option<&str>,
+        aor: Option<String>,
+        proxy: Option<String>,
     ) -> PyResult<u64> {
         let towards = towards.and_then(|a| a.parse::<IpAddr>().ok());
         let credentials = username.map(|u| (u, password.unwrap_or_default()));
         let srtp = srtp.map(|name| srtp_mode(py, name)).transpose()?;
-        let params = core::DialParams { uri, towards, credentials, late_offer, srtp };
+        let params =
+            core::DialParams { uri, towards, credentials, late_offer, srtp, from: aor, proxy };
         self.inner.dial(params).map_err(|e| raise(py, &e))
     }
 
@@ -166,21 +169,62 @@ impl Engine {
     }
 
     /// Keeps a registration and returns its id; outcomes come as events.
-    // Six values of one registration.
+    // Ten values of one registration.
     #[allow(clippy::too_many_arguments)]
     fn register(
         &self,
         py: Python<'_>,
+        name: String,
         aor: String,
         registrar: String,
+        proxy: Option<String>,
         username: String,
         password: String,
         realm: String,
         expires_s: u32,
+        retry_first_s: f64,
+        retry_max_s: f64,
+    ) -> PyResult<u64> {
+        let params = core::RegisterParams {
+            name,
+            aor,
+            registrar,
+            proxy,
+            username,
+            password,
+            realm,
+            expires_s,
+            retry_first_s,
+            retry_max_s,
+        };
+        self.inner.register(params).map_err(|e| raise(py, &e))
+    }
+
+    /// Registers again at once with another password.
+    fn update_password(&self, py: Python<'_>, registration: u64, password: String) -> PyResult<()> {
+        self.inner.update_password(registration, password).map_err(|e| raise(py, &e))
+    }
+
+    /// Sends OPTIONS to a trunk at an interval and returns an id; outcomes come as events.
+    // Six values of one trunk.
+    #[allow(clippy::too_many_arguments)]
+    fn watch(
+        &self,
+        py: Python<'_>,
+        name: String,
+        uri: String,
+        aor: Option<String>,
+        proxy: Option<String>,
+        interval_s: f64,
+        timeout_s: f64,
     ) -> PyResult<u64> {
         self.inner
-            .register(core::RegisterParams { aor, registrar, username, password, realm, expires_s })
+            .watch(core::WatchParams { name, uri, from: aor, proxy, interval_s, timeout_s })
             .map_err(|e| raise(py, &e))
+    }
+
+    fn unwatch(&self, py: Python<'_>, watch: u64) -> PyResult<()> {
+        self.inner.unwatch(watch).map_err(|e| raise(py, &e))
     }
 
     fn unregister(&self, py: Python<'_>, registration: u64) -> PyResult<()> {
@@ -314,8 +358,13 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
         SignalEvent::Dtmf { call, .. } => {
             event(py, 0, LogMessage { level: 10, message: format!("call {call}: a key by INFO") })
         }
-        SignalEvent::Registration { registration, status, reason, expires_s } => {
-            event(py, 0, RegistrationChanged { registration, status, reason, expires_s })
+        SignalEvent::Registration { registration, status, reason, expires_s, server, retry_s } => {
+            let changed =
+                RegistrationChanged { registration, status, reason, expires_s, server, retry_s };
+            event(py, 0, changed)
+        }
+        SignalEvent::Trunk { watch, alive, status, reason, rtt_ms, server } => {
+            event(py, 0, TrunkAnswered { watch, alive, status, reason, rtt_ms, server })
         }
         SignalEvent::Log { level, message } => {
             let level = match level {

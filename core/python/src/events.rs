@@ -94,7 +94,25 @@ event! {
 }
 event! {
     /// A registration changed or was refreshed.
-    RegistrationChanged { registration: u64, status: u16, reason: String, expires_s: u32 }
+    RegistrationChanged {
+        registration: u64,
+        status: u16,
+        reason: String,
+        expires_s: u32,
+        server: Option<String>,
+        retry_s: Option<f64>,
+    }
+}
+event! {
+    /// A trunk answered OPTIONS, or did not.
+    TrunkAnswered {
+        watch: u64,
+        alive: bool,
+        status: u16,
+        reason: String,
+        rtt_ms: Option<f64>,
+        server: Option<String>,
+    }
 }
 event! {
     /// A line for the log; `level` as in Python's logging.

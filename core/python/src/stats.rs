@@ -107,6 +107,10 @@ counters! {
         sip_limited: u64,
         sip_challenged: u64,
         sip_auth_failed: u64,
+        registrations: u64,
+        registrations_up: u64,
+        trunks: u64,
+        trunks_up: u64,
     }
 }
 
@@ -182,6 +186,10 @@ impl EngineStats {
             sip_limited: s.sip_limited,
             sip_challenged: s.sip_challenged,
             sip_auth_failed: s.sip_auth_failed,
+            registrations: s.trunks.registrations,
+            registrations_up: s.trunks.registered,
+            trunks: s.trunks.watched,
+            trunks_up: s.trunks.up,
         }
     }
 }

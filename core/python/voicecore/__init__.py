@@ -44,6 +44,7 @@ from voicecore._errors import (
     VoicecoreError,
 )
 from voicecore._registration import Registration
+from voicecore._trunk import Trunk
 
 __all__ = [
     "Address",
@@ -74,6 +75,7 @@ __all__ = [
     "SpeechStarted",
     "TransferProgress",
     "TransferRequested",
+    "Trunk",
     "VoicecoreError",
     "__version__",
     "error_codes",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import socket
 import weakref
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
@@ -19,6 +18,7 @@ from voicecore._core import EngineConfig, EngineStats
 from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
 from voicecore._stream import Stream
+from voicecore._trunk import Trunk
 
 _log = logging.getLogger("voicecore")
 
@@ -37,6 +37,7 @@ class Engine:
         self._address: tuple[str, int] | None = None
         self._calls: dict[int, Call] = {}
         self._registrations: dict[int, Registration] = {}
+        self._trunks: list[Trunk] = []
         self._incoming: Stream[Call] = Stream(config.max_calls)
         self._events_dropped = 0
         self._draining = False
@@ -107,16 +108,21 @@ class Engine:
         password: str | None = None,
         late_offer: bool = False,
         srtp: str | None = None,
+        trunk: Trunk | None = None,
     ) -> Call:
         """Calls ``uri`` and returns the call when it is answered and confirmed.
 
+        A host name is looked up (SRV, then A and AAAA, RFC 3263), and when a server is silent, refuses the
+        connection or answers 503, the next one is tried.
+
         Args:
-            uri: whom to call.
+            uri: whom to call; over a trunk a number or name will do.
             timeout_s: longest wait for the answer.
             username: for digest authentication.
             password: for digest authentication.
             late_offer: send an INVITE without SDP; the peer makes the offer in its answer.
             srtp: "off", "optional" or "required" for this call; as in `EngineConfig` unless given.
+            trunk: over which to call: its proxy, our name there, and its credentials unless given here.
 
         Raises:
             ConfigError: ``srtp`` is none of these.
@@ -124,7 +130,12 @@ class Engine:
                 was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
         """
         call = await self.place(
-            uri, username=username, password=password, late_offer=late_offer, srtp=srtp
+            uri,
+            username=username,
+            password=password,
+            late_offer=late_offer,
+            srtp=srtp,
+            trunk=trunk,
         )
         await self._until_answered(call, timeout_s)
         return call
@@ -137,14 +148,20 @@ class Engine:
         password: str | None = None,
         late_offer: bool = False,
         srtp: str | None = None,
+        trunk: Trunk | None = None,
     ) -> Call:
         """Calls ``uri`` and returns the call at once; `Call.answered` waits for the answer.
 
         Until then `Call.events` has `CallProgress` and, when the peer sends audio before it answers,
         `EarlyMedia`: from then on the call can be heard and played to.
         """
-        hint = await self._route_hint(uri)
-        call_id = self._native.dial(uri, hint, username, password, late_offer, srtp)
+        aor = proxy = None
+        if trunk is not None:
+            uri, aor, proxy = trunk.uri(uri), trunk._aor, trunk._proxy
+            if username is None:
+                username, password = trunk._username, trunk._password
+        hint = None if proxy else _literal(uri)
+        call_id = self._native.dial(uri, hint, username, password, late_offer, srtp, aor, proxy)
         return self._out(call_id, Address(uri))
 
     async def follow_transfer(
@@ -198,14 +215,116 @@ class Engine:
         password: str,
         realm: str = "*",
         expires_s: int = 300,
+        proxy: str | None = None,
+        name: str = "registration",
+        retry_first_s: float = 5.0,
+        retry_max_s: float = 300.0,
     ) -> Registration:
-        """Registers ``aor`` (sip:user@domain) with ``registrar`` (sip:host) and keeps it so."""
+        """Registers ``aor`` (sip:user@domain) with ``registrar`` (sip:host) and keeps it so.
+
+        Digest with MD5, SHA-256 or SHA-512-256 (RFC 8760). When a server fails the next one of its name is
+        tried at once; when all have, after a pause.
+
+        Args:
+            aor: what we are registered as.
+            registrar: where; ``;transport=tcp`` or ``tls`` in it choose the transport.
+            username: for digest authentication.
+            password: for digest authentication.
+            realm: that they are for; "*" is any.
+            expires_s: lifetime asked for; it is renewed before it runs out.
+            proxy: SIP URI that the REGISTER goes through.
+            name: what log lines call it.
+            retry_first_s: pause after a failure; it doubles, with jitter. Refused credentials wait 12 times as
+                long; Retry-After of the registrar is kept to.
+            retry_max_s: longest pause.
+        """
         registration_id = self._native.register(
-            aor, registrar, username, password, realm, expires_s
+            name,
+            aor,
+            registrar,
+            proxy,
+            username,
+            password,
+            realm,
+            expires_s,
+            retry_first_s,
+            retry_max_s,
         )
-        registration = Registration(self._native, registration_id)
+        registration = Registration(self._native, registration_id, name)
         self._registrations[registration_id] = registration
         return registration
+
+    def add_trunk(
+        self,
+        name: str,
+        *,
+        server: str,
+        register: bool = False,
+        aor: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        realm: str = "*",
+        expires_s: int = 300,
+        proxy: str | None = None,
+        options_s: float = 0.0,
+        options_timeout_s: float = 4.0,
+    ) -> Trunk:
+        """Makes a trunk known, for `dial`. Without ``register`` it knows us by our address.
+
+        Args:
+            name: what log lines call it.
+            server: SIP URI of the registrar or of the provider's server, without a user part.
+            register: register there and keep it so; needs ``aor``, ``username`` and ``password``.
+            aor: our name there, sip:user@domain; From of our calls.
+            username: for digest authentication.
+            password: for digest authentication.
+            realm: that they are for; "*" is any.
+            expires_s: lifetime of the registration.
+            proxy: outbound proxy, for registration and calls.
+            options_s: interval of OPTIONS, by which `Trunk.state` is known; 0 sends none.
+            options_timeout_s: how long each server may be silent.
+
+        Raises:
+            ConfigError: ``register`` without what it needs.
+        """
+        registration = None
+        if register:
+            if aor is None or username is None or password is None:
+                raise ConfigError(
+                    f"trunk {name}: register needs aor, username and password; give all three"
+                )
+            registration = self.register(
+                aor=aor,
+                registrar=server,
+                username=username,
+                password=password,
+                realm=realm,
+                expires_s=expires_s,
+                proxy=proxy,
+                name=name,
+            )
+        trunk = Trunk(
+            self._native,
+            name,
+            server,
+            proxy=proxy,
+            aor=aor,
+            username=username,
+            password=password,
+            registration=registration,
+        )
+        if options_s > 0:
+            trunk._watch = self._native.watch(
+                name, server, aor, proxy, options_s, options_timeout_s
+            )
+        trunk._forget = lambda: self._trunks.remove(trunk) if trunk in self._trunks else None
+        self._trunks.append(trunk)
+        return trunk
+
+    @property
+    def trunks(self) -> tuple[Trunk, ...]:
+        """All that were added and not removed."""
+        return tuple(self._trunks)
 
     def drain(self, *, retry_after_s: int = 30) -> None:
         """From now on new calls, and OPTIONS outside of calls, get 503 with Retry-After.
@@ -244,23 +363,6 @@ class Engine:
         """Counters since start."""
         return self._native.stats(self._events_dropped)
 
-    async def _route_hint(self, uri: str) -> str | None:
-        """An address of the peer, from which the core tells our own towards it."""
-        host = Address(uri).host
-        if not host:
-            return None
-        try:
-            return str(ipaddress.ip_address(host))
-        except ValueError:
-            pass
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
-        except OSError:
-            # The SIP stack resolves for itself (RFC 3263) and reports the failure.
-            return None
-        return str(found[0][4][0]) if found else None
-
     # One wake-up of the loop.
 
     def _drain(self) -> None:
@@ -283,6 +385,10 @@ class Engine:
                 self._on_incoming(call_id, event)
             case _core.RegistrationChanged():
                 self._on_registration(event)
+            case _core.TrunkAnswered():
+                for trunk in self._trunks:
+                    if trunk._watch == event.watch:
+                        trunk._on_event(event)
             case _core.LogMessage():
                 _log.log(event.level, "%s", event.message)
             case _ if call is None:
@@ -335,6 +441,14 @@ class Engine:
         registration._on_event(event)
         if registration.state == "unregistered":
             del self._registrations[event.registration]
+
+
+def _literal(uri: str) -> str | None:
+    """The host of a SIP URI when it is an address: from it the core tells our own towards it."""
+    try:
+        return str(ipaddress.ip_address(Address(uri).host))
+    except ValueError:
+        return None
 
 
 def _stop_quietly(native: _core.Engine) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "SpeechStarted",
     "TransferAsked",
     "TransferProgress",
+    "TrunkAnswered",
     "error_codes",
     "version",
 ]
@@ -56,6 +57,12 @@ class EngineConfig:
         codecs: Sequence[str] = ...,
         max_calls: int = 200,
         user_agent: str = "voice-edge",
+        tls_port: int = 5061,
+        tls_ca_file: str | PathLike[str] | None = None,
+        tls_cert_file: str | PathLike[str] | None = None,
+        tls_key_file: str | PathLike[str] | None = None,
+        tls_verify_client: bool = False,
+        nameservers: Sequence[str] = (),
         prack: str = "supported",
         session_timer: str = "supported",
         session_expires_s: int = 1800,
@@ -83,7 +90,8 @@ class EngineConfig:
     ) -> EngineConfig:
         """
         Args:
-            bind: address SIP and RTP bind to.
+            bind: address SIP and RTP bind to: one of this machine, "0.0.0.0" for all of IPv4, "::" for IPv4 and
+                IPv6.
             sip_port: for UDP and TCP; 0 takes one that is free for both.
             tcp: listen on TCP beside UDP.
             public_address: told to peers in Contact and SDP, behind a one-to-one NAT.
@@ -94,6 +102,15 @@ class EngineConfig:
                 16 kHz inside; see `Call.rate`.
             max_calls: the next call is answered 503.
             user_agent: of the first engine in the process.
+            tls_port: where TLS is listened for, when there is a certificate; 0 takes any free port.
+            tls_ca_file: PEM file of the authorities that sign our peers' certificates; None takes those of the
+                system. Certificates are always verified, the host name in them too; TLS 1.2 is the least.
+            tls_cert_file: PEM file of our certificate, its chain behind it; None: nobody connects to us by TLS,
+                outgoing connections work all the same.
+            tls_key_file: its private key.
+            tls_verify_client: callers must show a certificate of ``tls_ca_file`` (mutual TLS).
+            nameservers: DNS servers, address or address:port, of the first engine in the process; none given:
+                those of the system, and its other ways for names that they do not know.
             prack: reliable provisional answers (100rel, RFC 3262), both roles: "off" (peers that require
                 them are refused with 420), "supported", "required" (peers that cannot are refused with 421).
             session_timer: session timers (RFC 4028), both roles: "off", "supported", "required" or "always"
@@ -147,6 +164,18 @@ class EngineConfig:
     def max_calls(self) -> int: ...
     @property
     def user_agent(self) -> str: ...
+    @property
+    def tls_port(self) -> int: ...
+    @property
+    def tls_ca_file(self) -> str | None: ...
+    @property
+    def tls_cert_file(self) -> str | None: ...
+    @property
+    def tls_key_file(self) -> str | None: ...
+    @property
+    def tls_verify_client(self) -> bool: ...
+    @property
+    def nameservers(self) -> list[str]: ...
     @property
     def prack(self) -> str: ...
     @property
@@ -436,6 +465,10 @@ class EngineStats:
         sip_limited: int = ...,
         sip_challenged: int = ...,
         sip_auth_failed: int = ...,
+        registrations: int = ...,
+        registrations_up: int = ...,
+        trunks: int = ...,
+        trunks_up: int = ...,
     ) -> EngineStats: ...
     @property
     def ticks(self) -> int:
@@ -560,6 +593,22 @@ class EngineStats:
     @property
     def srtp_replays(self) -> int:
         """SRTP packets that came twice or were too old to tell."""
+
+    @property
+    def registrations(self) -> int:
+        """Registrations kept."""
+
+    @property
+    def registrations_up(self) -> int:
+        """Of these, those that stand."""
+
+    @property
+    def trunks(self) -> int:
+        """Trunks watched by OPTIONS."""
+
+    @property
+    def trunks_up(self) -> int:
+        """Of these, those that answered last time."""
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
@@ -1016,6 +1065,8 @@ class RegistrationChanged:
         status: int,
         reason: str,
         expires_s: int,
+        server: str | None,
+        retry_s: float | None,
     ) -> RegistrationChanged: ...
     @property
     def registration(self) -> int:
@@ -1032,6 +1083,55 @@ class RegistrationChanged:
     @property
     def expires_s(self) -> int:
         """Lifetime granted, s."""
+
+    @property
+    def server(self) -> str | None:
+        """address:port of the server that answered or did not."""
+
+    @property
+    def retry_s(self) -> float | None:
+        """After a failure: s until the next try."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class TrunkAnswered:
+    """A trunk answered OPTIONS, or did not."""
+
+    def __new__(
+        cls,
+        *,
+        watch: int,
+        alive: bool,
+        status: int,
+        reason: str,
+        rtt_ms: float | None,
+        server: str | None,
+    ) -> TrunkAnswered: ...
+    @property
+    def watch(self) -> int:
+        """Id as given by Engine.watch."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it answered."""
+
+    @property
+    def status(self) -> int:
+        """Status of the answer; 408, 502 or 503 also when none came."""
+
+    @property
+    def reason(self) -> str:
+        """Reason phrase, or what is in the way."""
+
+    @property
+    def rtt_ms(self) -> float | None:
+        """From request to answer, ms."""
+
+    @property
+    def server(self) -> str | None:
+        """address:port of the server that answered or did not."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1080,6 +1180,7 @@ _Event: TypeAlias = (
     | TransferAsked
     | PeerReplaced
     | RegistrationChanged
+    | TrunkAnswered
     | LogMessage
 )
 
@@ -1121,6 +1222,8 @@ class Engine:
         password: str | None,
         late_offer: bool,
         srtp: str | None,
+        aor: str | None,
+        proxy: str | None,
     ) -> int:
         """Places a call and returns its id."""
 
@@ -1140,14 +1243,34 @@ class Engine:
 
     def register(
         self,
+        name: str,
         aor: str,
         registrar: str,
+        proxy: str | None,
         username: str,
         password: str,
         realm: str,
         expires_s: int,
+        retry_first_s: float,
+        retry_max_s: float,
     ) -> int:
         """Keeps a registration and returns its id."""
+
+    def update_password(self, registration: int, password: str) -> None:
+        """Registers again at once with another password."""
+
+    def watch(
+        self,
+        name: str,
+        uri: str,
+        aor: str | None,
+        proxy: str | None,
+        interval_s: float,
+        timeout_s: float,
+    ) -> int:
+        """Sends OPTIONS to a trunk at an interval and returns an id."""
+
+    def unwatch(self, watch: int) -> None: ...
 
     def unregister(self, registration: int) -> None: ...
     def play(self, call: int, pcm: bytes | bytearray | memoryview, rate: int, turn_id: int) -> None:

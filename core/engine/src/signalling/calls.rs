@@ -151,7 +151,7 @@ impl Calls {
                 });
                 let extra = DialExtra {
                     replaces: dial.replaces,
-                    port: attached.address.port(),
+                    port: attached.sockets.address.port(),
                     late_offer: dial.late_offer,
                 };
                 let mut request = DialRequest {
@@ -159,6 +159,8 @@ impl Calls {
                     from,
                     sdp: prepared.sdp.to_string(),
                     credentials,
+                    route: dial.proxy,
+                    group: attached.sockets.group,
                     extra,
                     ..DialRequest::default()
                 };
@@ -276,6 +278,10 @@ impl Calls {
         let Some(agreed) = self.takeover_media(sip, agreed) else { return };
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
+        // Of a call to a name it was not known before.
+        if !media.remote_rtp.ip().is_unspecified() {
+            call.peer.get_or_insert(media.remote_rtp.ip());
+        }
         if call.unproved {
             call.agreed = Some(agreed);
         } else {

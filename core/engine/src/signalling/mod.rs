@@ -12,18 +12,21 @@ mod net;
 mod queue;
 mod sdp;
 mod sdp_edit;
+mod sockets;
 mod srtp;
 mod thread;
 mod transfer;
+mod trunks;
 
 pub use dialog::Change;
 pub(crate) use dialog::DialogCommand;
 pub(crate) use queue::EventQueue;
 pub use queue::{LogLevel, SignalEvent};
 pub use srtp::SrtpMode;
+pub(crate) use trunks::{Register, TrunkCommand, Watch};
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -56,6 +59,7 @@ pub(crate) struct Tenant {
     /// Requests refused for this engine, beside those the stack refuses by itself.
     pub refused: AtomicU64,
     pub guard: Arc<GuardCounters>,
+    pub trunks: TrunkCounters,
     pub draining: Arc<Draining>,
 }
 
@@ -73,6 +77,7 @@ impl Tenant {
             calls_total: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             guard: Arc::default(),
+            trunks: TrunkCounters::default(),
             draining: Arc::default(),
         }
     }
@@ -92,6 +97,21 @@ impl Tenant {
     }
 }
 
+/// How the trunks of an engine stand.
+#[derive(Default)]
+pub(crate) struct TrunkCounters {
+    pub registrations: AtomicI64,
+    pub registered: AtomicI64,
+    pub watched: AtomicI64,
+    pub up: AtomicI64,
+}
+
+/// What the stack of the process is made with: the settings of its first engine.
+pub(crate) struct StackSetup {
+    pub user_agent: String,
+    pub nameservers: Vec<SocketAddr>,
+}
+
 /// Ids of engines, calls and registrations: unique in the process, never reused.
 pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -105,23 +125,16 @@ pub(crate) struct Dial {
     /// An address of the peer, when the caller knows one.
     pub towards: Option<IpAddr>,
     pub credentials: Option<(String, String)>,
+    /// Our address of record; `None`: the one registered under the user name, else our address.
+    pub from: Option<String>,
+    /// Outbound proxy.
+    pub proxy: Option<String>,
     /// Value of a Replaces header (RFC 3891).
     pub replaces: Option<String>,
     /// INVITE without offer.
     pub late_offer: bool,
     /// SRTP of this call, if not as configured.
     pub srtp: Option<SrtpMode>,
-}
-
-/// A registration to keep. Personal data and a password: no `Debug`.
-pub(crate) struct Register {
-    pub registration: u64,
-    pub aor: String,
-    pub registrar: String,
-    pub username: String,
-    pub password: String,
-    pub realm: String,
-    pub expires_s: u32,
 }
 
 pub(crate) enum Command {
@@ -158,11 +171,7 @@ pub(crate) enum Command {
         dial: Box<Dial>,
     },
     Dialog(DialogCommand),
-    Register {
-        tenant: u64,
-        register: Box<Register>,
-    },
-    Unregister(u64),
+    Trunk(TrunkCommand),
     SetAcl {
         tenant: u64,
         acl: Option<Vec<Network>>,
@@ -212,7 +221,10 @@ pub(crate) fn attach(tenant: &Arc<Tenant>) -> Result<(SipHandle, SocketAddr), Si
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hub = match running.take() {
         Some(hub) => hub,
-        None => start_thread(&tenant.config.user_agent)?,
+        None => start_thread(StackSetup {
+            user_agent: tenant.config.user_agent.clone(),
+            nameservers: tenant.config.nameservers.clone(),
+        })?,
     };
     let (reply, answer) = mpsc::sync_channel(1);
     let attached = hub
@@ -257,15 +269,14 @@ pub(crate) fn detach(handle: &SipHandle, tenant: u64) {
     }
 }
 
-fn start_thread(user_agent: &str) -> Result<Running, SignallingError> {
+fn start_thread(setup: StackSetup) -> Result<Running, SignallingError> {
     let (commands, inbox) = mpsc::sync_channel(COMMANDS);
     let (ready, started) = mpsc::sync_channel(1);
     let counters = Arc::new(StackCounters::default());
     let shared = Arc::clone(&counters);
-    let user_agent = user_agent.to_owned();
     let thread = std::thread::Builder::new()
         .name("vc-sip".to_owned())
-        .spawn(move || thread::run(&user_agent, &inbox, &ready, &shared))
+        .spawn(move || thread::run(&setup, &inbox, &ready, &shared))
         .map_err(|e| SignallingError::StartFailed(format!("no thread: {e}")))?;
     match wait(&started, Duration::from_secs(10)).and_then(|r| r) {
         Ok(waker) => {

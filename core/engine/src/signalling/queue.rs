@@ -149,6 +149,25 @@ pub enum SignalEvent {
         reason: String,
         /// Lifetime granted, s; 0 when not registered.
         expires_s: u32,
+        /// `address:port` of the server that answered or did not.
+        server: Option<String>,
+        /// After a failure: s until the next try.
+        retry_s: Option<f64>,
+    },
+    /// A trunk answered OPTIONS, or did not.
+    Trunk {
+        /// Which.
+        watch: u64,
+        /// Whether it answered.
+        alive: bool,
+        /// Status of the answer; 408, 502 or 503 also when none came.
+        status: u16,
+        /// Reason phrase, or what is in the way.
+        reason: String,
+        /// From request to answer, ms.
+        rtt_ms: Option<f64>,
+        /// `address:port` of the server that answered or did not.
+        server: Option<String>,
     },
     /// A line for the log, without personal data.
     Log {

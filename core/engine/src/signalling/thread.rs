@@ -2,21 +2,20 @@
 //! The SIP thread: commands in, events out.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pjsip_sys::{
-    redact_text, Codec, Credentials, Endpoint, EndpointConfig, RegId, Registration, SipEvent, Waker,
-};
+use pjsip_sys::{Codec, Endpoint, EndpointConfig, SipEvent, Waker};
 
 use super::calls::Calls;
 use super::queue::{LogLevel, SignalEvent};
+use super::sockets::Sockets;
 use super::srtp::Srtp;
-use super::{net, Command, Register, StackCounters, Tenant, DETACH_LIMIT};
-use crate::config::EngineConfig;
+use super::trunks::Trunks;
+use super::{Command, StackCounters, StackSetup, Tenant, DETACH_LIMIT};
 use crate::error::SignallingError;
 use crate::guard::{GuardSetup, Guards};
 
@@ -29,7 +28,7 @@ const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Attached {
     pub tenant: Arc<Tenant>,
-    pub address: SocketAddr,
+    pub sockets: Sockets,
     leaving: Option<(Instant, SyncSender<()>)>,
 }
 
@@ -39,54 +38,28 @@ impl Attached {
     }
 }
 
-struct Binding {
-    sip: RegId,
-    tenant: Arc<Tenant>,
-    username: String,
-    aor: String,
-    /// The registrar has it: worth waiting for its removal.
-    bound: bool,
-}
-
-/// Sockets of the stack that an engine left behind: the stack closes them with itself only, so the next
-/// engine that asks for the like takes them over.
-struct Idle {
-    address: SocketAddr,
-    tcp: bool,
-    public: Option<IpAddr>,
-}
-
-impl Idle {
-    fn suits(&self, config: &EngineConfig) -> bool {
-        self.address.ip() == config.bind
-            && (config.sip_port == 0 || self.address.port() == config.sip_port)
-            && self.tcp == config.tcp
-            && self.public == config.public_address
-    }
-}
-
 struct Sip {
     endpoint: Endpoint,
-    idle: Vec<Idle>,
+    idle: Vec<Sockets>,
     tenants: HashMap<u64, Attached>,
     calls: Calls,
-    bindings: HashMap<u64, Binding>,
+    trunks: Trunks,
     guards: Guards,
     summary_at: Instant,
 }
 
 pub(super) fn run(
-    user_agent: &str,
+    setup: &StackSetup,
     inbox: &Receiver<Command>,
     ready: &SyncSender<Result<Waker, SignallingError>>,
     counters: &StackCounters,
 ) {
     let config = EndpointConfig {
-        user_agent: user_agent.to_owned(),
+        user_agent: setup.user_agent.clone(),
+        nameservers: setup.nameservers.clone(),
         log_level: 2,
         codecs: vec![Codec::Pcma, Codec::Pcmu],
         max_calls: STACK_CALLS,
-        ..EndpointConfig::default()
     };
     let mut endpoint = match Endpoint::new(&config) {
         Ok((endpoint, waker)) => {
@@ -107,7 +80,7 @@ pub(super) fn run(
         idle: Vec::new(),
         tenants: HashMap::new(),
         calls: Calls::default(),
-        bindings: HashMap::new(),
+        trunks: Trunks::default(),
     };
     let mut events = Vec::with_capacity(256);
     loop {
@@ -157,11 +130,9 @@ impl Sip {
             Command::Hangup(call) => self.calls.hangup(&mut self.endpoint, call),
             Command::Dial { tenant, dial } => {
                 let Some(attached) = self.tenants.get(&tenant) else { return };
-                let from = dial.credentials.as_ref().and_then(|(username, _)| {
-                    self.bindings
-                        .values()
-                        .find(|b| b.tenant.id == tenant && b.username == *username)
-                        .map(|b| b.aor.clone())
+                let from = dial.from.clone().or_else(|| {
+                    let (username, _) = dial.credentials.as_ref()?;
+                    self.trunks.aor_of(tenant, username)
                 });
                 self.calls.dial(&mut self.endpoint, attached, *dial, from);
             }
@@ -170,13 +141,8 @@ impl Sip {
                 self.calls.follow(&mut self.endpoint, attached, call, *dial);
             }
             Command::Dialog(command) => self.calls.on_dialog_command(&mut self.endpoint, command),
-            Command::Register { tenant, register } => self.register(tenant, *register),
-            Command::Unregister(registration) => {
-                if let Some(binding) = self.bindings.get(&registration) {
-                    if let Err(e) = self.endpoint.unregister(binding.sip) {
-                        binding.tenant.log(LogLevel::Warning, format!("unregister: {e}"));
-                    }
-                }
+            Command::Trunk(command) => {
+                self.trunks.on_command(&mut self.endpoint, &self.tenants, command);
             }
             Command::SetAcl { tenant, acl } => self.guards.set_acl(tenant, acl),
             Command::Quit => {}
@@ -185,39 +151,28 @@ impl Sip {
 
     fn attach(&mut self, tenant: Arc<Tenant>) -> Result<SocketAddr, SignallingError> {
         let config = &tenant.config;
-        if let Some(at) = self.idle.iter().position(|idle| idle.suits(config)) {
-            let address = self.idle.swap_remove(at).address;
-            self.guard(&tenant, address)?;
-            self.endpoint.set_policy(address.port(), &config.dialogs)?;
-            self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
-            return Ok(address);
+        let idle = self.idle.iter().position(|idle| idle.suits(config));
+        let (sockets, open) = match idle.map(|at| self.idle.swap_remove(at)) {
+            Some(sockets) => (sockets, true),
+            None => (Sockets::probe(config)?, false),
+        };
+        // Before the sockets are open: nothing gets past the guard.
+        self.guard(&tenant, &sockets)?;
+        if !open {
+            if let Err(e) = sockets.open(&mut self.endpoint) {
+                self.guards.detach(tenant.id);
+                return Err(e);
+            }
         }
-        let wanted = net::probe(config.sip_bind(), config.tcp)?;
-        // Before the socket is open: nothing gets past the guard.
-        self.guard(&tenant, wanted)?;
-        let opened = self.open(wanted, config);
-        if opened.is_err() {
-            self.guards.detach(tenant.id);
+        for port in sockets.ports() {
+            self.endpoint.set_policy(port, &config.dialogs)?;
         }
-        let address = opened?;
-        self.tenants.insert(tenant.id, Attached { tenant, address, leaving: None });
+        let address = sockets.address;
+        self.tenants.insert(tenant.id, Attached { tenant, sockets, leaving: None });
         Ok(address)
     }
 
-    fn open(
-        &mut self,
-        wanted: SocketAddr,
-        config: &EngineConfig,
-    ) -> Result<SocketAddr, SignallingError> {
-        let address = self.endpoint.add_udp(wanted, config.public_address)?;
-        if config.tcp {
-            self.endpoint.add_tcp(address, config.public_address)?;
-        }
-        self.endpoint.set_policy(address.port(), &config.dialogs)?;
-        Ok(address)
-    }
-
-    fn guard(&self, tenant: &Tenant, address: SocketAddr) -> Result<(), SignallingError> {
+    fn guard(&self, tenant: &Tenant, sockets: &Sockets) -> Result<(), SignallingError> {
         let mut secret = [0; 32];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
             .map_err(|e| SignallingError::StartFailed(format!("no random numbers: {e}")))?;
@@ -230,7 +185,7 @@ impl Sip {
             draining: Arc::clone(&tenant.draining),
             secret,
         };
-        self.guards.attach(setup, vec![address.port()]);
+        self.guards.attach(setup, sockets.ports());
         Ok(())
     }
 
@@ -253,10 +208,7 @@ impl Sip {
         };
         attached.leaving = Some((Instant::now() + DETACH_LIMIT, reply));
         self.calls.hangup_all(&mut self.endpoint, tenant);
-        for binding in self.bindings.values().filter(|b| b.tenant.id == tenant) {
-            // Without an answer the deadline ends it; the registrar's own timer does the rest.
-            let _ = self.endpoint.unregister(binding.sip);
-        }
+        self.trunks.leave(&mut self.endpoint, tenant);
     }
 
     /// Releases engines that leave, once nothing of theirs is left or their time is up.
@@ -265,14 +217,12 @@ impl Sip {
             return;
         }
         let now = Instant::now();
-        let Sip { tenants, calls, bindings, .. } = self;
+        let Sip { tenants, calls, trunks, .. } = self;
         let gone: Vec<u64> = tenants
             .iter()
             .filter(|(id, attached)| match &attached.leaving {
                 Some((deadline, _)) => {
-                    now >= *deadline
-                        || !(calls.has_any(**id)
-                            || bindings.values().any(|b| b.bound && b.tenant.id == **id))
+                    now >= *deadline || !(calls.has_any(**id) || trunks.any_bound(**id))
                 }
                 None => false,
             })
@@ -281,53 +231,12 @@ impl Sip {
         for id in gone {
             self.calls.forget_all(id);
             self.guards.detach(id);
-            self.bindings.retain(|_, b| b.tenant.id != id);
+            self.trunks.forget(id);
             if let Some(attached) = self.tenants.remove(&id) {
-                let config = &attached.tenant.config;
-                self.idle.push(Idle {
-                    address: attached.address,
-                    tcp: config.tcp,
-                    public: config.public_address,
-                });
+                self.idle.push(attached.sockets);
                 if let Some((_, reply)) = attached.leaving {
                     let _ = reply.send(());
                 }
-            }
-        }
-    }
-
-    fn register(&mut self, tenant: u64, register: Register) {
-        let Some(attached) = self.tenants.get(&tenant) else { return };
-        let request = Registration {
-            aor: register.aor.clone(),
-            registrar: register.registrar,
-            credentials: Credentials {
-                realm: register.realm,
-                username: register.username.clone(),
-                password: register.password,
-            },
-            expires_s: register.expires_s,
-            ..Registration::default()
-        };
-        match self.endpoint.register(&request) {
-            Ok(sip) => {
-                let binding = Binding {
-                    sip,
-                    tenant: Arc::clone(&attached.tenant),
-                    username: register.username,
-                    aor: register.aor,
-                    bound: false,
-                };
-                self.bindings.insert(register.registration, binding);
-            }
-            Err(e) => {
-                attached.tenant.log(LogLevel::Error, format!("registration refused here: {e}"));
-                attached.tenant.tell(SignalEvent::Registration {
-                    registration: register.registration,
-                    status: 400,
-                    reason: e.to_string(),
-                    expires_s: 0,
-                });
             }
         }
     }
@@ -373,10 +282,10 @@ impl Sip {
             SipEvent::InfoDone { call, token, status } => {
                 self.calls.info_done(call, token, status);
             }
-            SipEvent::Registration { reg, status, reason, expires_s, .. } => {
-                self.on_registration(reg, status, &reason, expires_s);
+            event @ (SipEvent::Registration { .. } | SipEvent::Probe { .. }) => {
+                let Sip { trunks, tenants, .. } = self;
+                trunks.on_event(event, |id| tenants.get(&id).is_some_and(Attached::is_leaving));
             }
-            SipEvent::Probe { .. } => {}
             SipEvent::Rejected { source, status, why } => {
                 self.log_all(
                     LogLevel::Info,
@@ -400,28 +309,6 @@ impl Sip {
         }
     }
 
-    fn on_registration(&mut self, reg: RegId, status: u16, reason: &str, expires_s: u32) {
-        let Some((&id, binding)) = self.bindings.iter_mut().find(|(_, b)| b.sip == reg) else {
-            return;
-        };
-        let reason = redact_text(reason);
-        let level = if status >= 300 { LogLevel::Warning } else { LogLevel::Info };
-        binding
-            .tenant
-            .log(level, format!("registration {id}: {status} {reason}, expires in {expires_s} s"));
-        binding.tenant.tell(SignalEvent::Registration {
-            registration: id,
-            status,
-            reason,
-            expires_s,
-        });
-        binding.bound = (200..300).contains(&status) && expires_s > 0;
-        let leaving = self.tenants.get(&binding.tenant.id).is_some_and(Attached::is_leaving);
-        if (200..300).contains(&status) && expires_s == 0 || leaving {
-            self.bindings.remove(&id);
-        }
-    }
-
     fn log_all(&self, level: LogLevel, message: &str) {
         for attached in self.tenants.values() {
             attached.tenant.log(level, message.to_owned());
@@ -433,14 +320,14 @@ impl Sip {
 /// when that engine has left.
 fn owner<'a>(
     tenants: &'a HashMap<u64, Attached>,
-    idle: &[Idle],
+    idle: &[Sockets],
     request_uri: &str,
 ) -> Option<&'a Attached> {
     let port = port_of(request_uri);
-    if idle.iter().any(|idle| idle.address.port() == port) {
+    if idle.iter().any(|idle| idle.ports().contains(&port)) {
         return None;
     }
-    let named = tenants.values().find(|a| a.address.port() == port);
+    let named = tenants.values().find(|a| a.sockets.ports().contains(&port));
     named.or_else(|| tenants.values().min_by_key(|a| a.tenant.id))
 }
 
