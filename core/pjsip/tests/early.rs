@@ -21,7 +21,6 @@ fn dial(s: &mut Stage, extra: DialExtra) -> (CallId, String) {
         from: None,
         sdp: LOCAL.to_owned(),
         credentials: None,
-        route: None,
         extra,
         ..DialRequest::default()
     };

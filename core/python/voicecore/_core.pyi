@@ -62,7 +62,7 @@ class EngineConfig:
         tls_cert_file: str | PathLike[str] | None = None,
         tls_key_file: str | PathLike[str] | None = None,
         tls_verify_client: bool = False,
-        nameservers: Sequence[str] = (),
+        nameservers: Sequence[str] = ...,
         prack: str = "supported",
         session_timer: str = "supported",
         session_expires_s: int = 1800,
@@ -1271,7 +1271,6 @@ class Engine:
         """Sends OPTIONS to a trunk at an interval and returns an id."""
 
     def unwatch(self, watch: int) -> None: ...
-
     def unregister(self, registration: int) -> None: ...
     def play(self, call: int, pcm: bytes | bytearray | memoryview, rate: int, turn_id: int) -> None:
         """Appends int16 little-endian mono PCM to a turn. Raises PlayoutFull, CallGone."""

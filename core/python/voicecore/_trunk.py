@@ -146,4 +146,3 @@ class Trunk:
                 callback(self)
             except Exception:
                 _log.exception("trunk %s: on_change callback failed", self._name)
-

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::wire::{self, Answer};
 
 /// For one server in the first turn; the second one waits longer.
-const WAITS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(3)];
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 const TCP_WAIT: Duration = Duration::from_secs(3);
 
 const FORMAT_ERROR: u8 = 1;
