@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import struct
@@ -117,7 +118,7 @@ def test_b27_keys_go_both_ways_on_the_payload_type_offered(
         everything = line.rtp.rtp()
         steps = {
             (b.sequence - a.sequence) & 0xFFFF
-            for a, b in zip(everything, everything[1:], strict=False)
+            for a, b in itertools.pairwise(everything)
         }
         assert steps == {1}
         # Audio and keys share one clock, and none of the audio is under a key.
@@ -384,7 +385,9 @@ def test_keys_by_rtp_only_are_an_error_without_telephone_event(
 
 def test_no_log_shows_a_key(core: LocalCore) -> None:
     """The keys of all tests above passed through this core, whose log is at its most talkative."""
+    if not core.events("Dtmf"):
+        with Line(core, "log", "8") as line:
+            assert info(line, *body_of("relay", "7"), cseq=10) == 200
     log = core.log()
-    assert len(log) > 100
     for word in ("Signal", "digit=", "Dtmf(", "dtmf-relay"):
         assert word not in log, word

@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 use crate::config::EngineConfig;
 use crate::engine_trunks::TrunkStats;
 use crate::error::{EngineError, SignallingError};
+use crate::events::Notice;
 use crate::guard::Network;
-use crate::intake::{fetch, EventBatch, Intake};
+use crate::intake::{fetch, EngineEvent, EventBatch, Intake};
 use crate::media::cores::isolated;
 use crate::media::{CallStats, Distribution, MediaConfig, MediaEngine, MediaStats, VadConfig};
-use crate::signalling::{attach, detach, next_id, Command, Dial, SipHandle, SrtpMode, Tenant};
+use crate::signalling::{
+    attach, detach, next_id, Command, Dial, LogLevel, SignalEvent, SipHandle, SrtpMode, Tenant,
+};
 
 /// Longest that [`Engine::stop`] takes.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -181,9 +184,14 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(5));
         }
         *lock(&self.last_stats) = self.read_stats(&tenant, &sip);
-        stop_media(&tenant);
+        let complete = stop_media(&tenant);
         let mut intake = lock(&self.intake);
         let Intake { ends, leftover, .. } = &mut *intake;
+        if !complete {
+            let message = format!("stop: {}", Notice::RecorderBlocked);
+            let log = SignalEvent::Log { level: LogLevel::Error, message };
+            leftover.events.push(EngineEvent::Signal(log));
+        }
         // The media thread did not close these in time; the application waits for their end all the same.
         leftover.events.extend(ends.drain().map(|(call, end)| end.finish(call, Box::default())));
         *lock(&self.state) = State::Stopped;
@@ -431,11 +439,10 @@ impl Drop for Engine {
     }
 }
 
-fn stop_media(tenant: &Tenant) {
+/// False when recordings were left incomplete.
+fn stop_media(tenant: &Tenant) -> bool {
     let media = tenant.media.write().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(media) = media {
-        media.stop();
-    }
+    media.is_none_or(MediaEngine::stop)
 }
 
 fn media_config(config: &EngineConfig) -> MediaConfig {

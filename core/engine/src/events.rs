@@ -133,6 +133,10 @@ pub enum Notice {
         /// System error number, 0 if there was none.
         errno: i32,
     },
+    /// A recording that could not be written is written again; what is missing is silence in it.
+    RecordingResumed,
+    /// Storage blocks the recorder: the call's end is told before its recording is complete.
+    RecorderBlocked,
     /// The recorder was too slow: this many samples a channel were replaced by silence.
     RecordingGap {
         /// Samples a channel.
@@ -150,7 +154,7 @@ pub enum Notice {
 impl Notice {
     /// True for what makes calls worse (warning), false for what is only told (info).
     pub fn is_warning(&self) -> bool {
-        true
+        !matches!(self, Notice::RecordingResumed)
     }
 }
 
@@ -176,6 +180,13 @@ impl fmt::Display for Notice {
                 f,
                 "recording: cannot be written (error {errno}), the call goes on unrecorded; check \
                  free space and rights of the recording folder"
+            ),
+            Notice::RecordingResumed => {
+                f.write_str("recording: is written again, with silence for what was lost")
+            }
+            Notice::RecorderBlocked => f.write_str(
+                "recording: storage blocks and the recording is not complete at the call's end; \
+                 look for a frozen, failing or vanished disk under the recording folder",
             ),
             Notice::RecordingGap { samples } => write!(
                 f,

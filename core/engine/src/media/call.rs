@@ -14,7 +14,7 @@ use super::outbox::{Outbox, Record};
 use super::playout::Playout;
 use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
-use crate::record::Tap;
+use crate::record::{End, Tap};
 use crate::signal::speech::{Decision, Ear};
 use crate::signal::vad::Slot;
 use crate::transport::rtp::event::PAYLOAD;
@@ -350,9 +350,9 @@ impl Call {
         &self.counters
     }
 
-    /// Whether the recorder tells the end of this call.
-    pub(crate) fn recorded(&self) -> bool {
-        self.tap.is_some()
+    /// What the recorder marks when it tells the end of this call, if it does.
+    pub(crate) fn end_of_recording(&self) -> Option<End> {
+        self.tap.as_ref().map(Tap::end)
     }
 
     /// The caller's last frame.

@@ -23,7 +23,7 @@ use super::srtp::Update;
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
 use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats, Rate};
-use crate::events::{Batch, MediaEvent};
+use crate::events::{Batch, MediaEvent, Notice};
 use crate::record::{tap, Recorder, RecorderQueues};
 use crate::transport::rtp::session::Identity;
 use crate::transport::RtpSockets;
@@ -317,6 +317,10 @@ impl MediaEngine {
             Record::DtmfSent { call, request, sent } => {
                 MediaEvent::DtmfSent { call, request, sent }
             }
+            Record::Notice { call, notice: notice @ Notice::RecorderBlocked } => {
+                self.records.errors.fetch_add(1, Ordering::Relaxed);
+                MediaEvent::Notice { call, notice }
+            }
             Record::Notice { call, notice } => MediaEvent::Notice { call, notice },
             Record::Closed { call } => {
                 let Some(stats) = lock(&self.roster).forget(call) else { return };
@@ -356,24 +360,24 @@ impl MediaEngine {
         self.known(call).map(|known| known.counters.stats())
     }
 
-    /// Ends all calls, closes all recordings and joins the threads.
-    pub fn stop(mut self) {
-        self.shut_down();
+    /// Ends all calls, closes all recordings and joins the threads. False when storage blocks the
+    /// recorder: then some recordings are not complete.
+    pub fn stop(mut self) -> bool {
+        self.shut_down()
     }
 
-    fn shut_down(&mut self) {
+    fn shut_down(&mut self) -> bool {
         self.stop.store(true, Ordering::Release);
         for thread in self.workers.iter_mut().filter_map(|w| w.thread.take()) {
             // A panic there was printed by the panic hook; the recordings are still completed.
             let _ = thread.join();
         }
-        if let Some(recorder) = self.recorder.take() {
-            recorder.stop();
-        }
+        let complete = self.recorder.take().is_none_or(Recorder::stop);
         while self.garbage.pop().is_some() {}
         for worker in &self.workers {
             while worker.commands.pop().is_some() {}
         }
+        complete
     }
 
     pub(super) fn known(&self, call: u64) -> Option<Arc<Known>> {

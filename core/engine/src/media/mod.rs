@@ -10,6 +10,7 @@ pub(crate) mod cores;
 mod counters;
 pub mod dtmf;
 mod engine;
+mod farewell;
 pub mod g711;
 pub mod g722;
 mod halfband;

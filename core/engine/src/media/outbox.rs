@@ -12,6 +12,7 @@ use super::playout::Entry;
 use super::shard::Line;
 use super::srtp::Update;
 use crate::events::Notice;
+use crate::record::End;
 use crate::transport::rtp::event::Key;
 
 /// An event on its way, without heap memory.
@@ -37,6 +38,7 @@ pub(crate) enum Garbage {
     Queue(std::collections::VecDeque<Entry>),
     Line(Box<Line>),
     Keys(Box<Update>),
+    End(End),
 }
 
 /// Producer ends, owned by the media thread.

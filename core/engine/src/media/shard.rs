@@ -16,6 +16,7 @@ use rustix::event::Timespec;
 
 use super::call::{Call, Port};
 use super::dtmf::Keys;
+use super::farewell::Farewells;
 use super::listening::Listening;
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;
@@ -129,6 +130,8 @@ pub(crate) struct Shard {
     listening: Listening,
     /// Ends that found no room in the event ring.
     unsaid: Vec<u64>,
+    /// Recorded calls that have left.
+    farewells: Farewells,
 }
 
 impl Shard {
@@ -155,6 +158,7 @@ impl Shard {
             phases: polls.0.map(phase),
             listening: Listening::new(places, wideband),
             unsaid: Vec::with_capacity(places),
+            farewells: Farewells::new(places),
         }
     }
 
@@ -174,6 +178,7 @@ impl Shard {
     /// A phase of a tick. The same calls come again 20 ms later.
     pub(crate) fn tick(&mut self, phase: usize, now_ns: u64) {
         self.take_commands(now_ns);
+        self.farewells.poll(now_ns, &mut self.unsaid, &mut self.out);
         self.send(phase, now_ns);
         self.receive(phase, now_ns);
         self.decode(phase, now_ns);
@@ -288,10 +293,11 @@ impl Shard {
             let _ = epoll::delete(&phase.epoll, sockets.rtp());
             let _ = epoll::delete(&phase.epoll, sockets.rtcp());
         }
-        let (id, recorded) = (call.id, call.recorded());
+        let (id, end) = (call.id, call.end_of_recording());
         // Freed before the end is told: whoever hears of it may rely on closed sockets.
         self.out.discard(Garbage::Line(line));
-        if !recorded && !self.out.tell_closed(id) {
+        let recorder_tells = end.is_some_and(|end| self.farewells.add(id, end, now_ns));
+        if !recorder_tells && !self.out.tell_closed(id) {
             self.unsaid.push(id);
         }
     }

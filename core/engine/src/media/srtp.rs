@@ -113,7 +113,8 @@ impl Guard {
         let mut buf = [0; LONGEST + OVERHEAD];
         let Some(room) = buf.get_mut(..data.len()) else { return false };
         room.copy_from_slice(data);
-        let sealed = if rtcp {
+        // RTCP may share RTP's port (RFC 5761).
+        let sealed = if classify(data) == Kind::Rtcp {
             tx.protect_rtcp(&mut buf, data.len())
         } else {
             tx.protect_rtp(&mut buf, data.len())

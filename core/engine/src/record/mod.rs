@@ -8,5 +8,5 @@ mod tests;
 mod thread;
 pub mod wav;
 
-pub(crate) use tap::{tap, Tap};
+pub(crate) use tap::{tap, End, Tap};
 pub(crate) use thread::{Recorder, RecorderQueues};

@@ -18,6 +18,24 @@ struct Shared {
     done: AtomicBool,
     /// Samples a channel that are still to follow as silence when the call is done.
     rest: AtomicU64,
+    /// The end of the call was told.
+    told: AtomicBool,
+}
+
+/// Who tells the end of a recorded call: whoever claims it first.
+#[derive(Debug)]
+pub(crate) struct End(Arc<Shared>);
+
+impl End {
+    /// True for the first to ask.
+    pub(crate) fn claim(&self) -> bool {
+        !self.0.told.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether somebody did.
+    pub(crate) fn is_told(&self) -> bool {
+        self.0.told.load(Ordering::Acquire)
+    }
 }
 
 /// The call's end.
@@ -91,6 +109,11 @@ impl Tap {
         self.lost
     }
 
+    /// The right to tell the end of the call.
+    pub(crate) fn end(&self) -> End {
+        End(Arc::clone(&self.shared))
+    }
+
     /// No more audio.
     pub(crate) fn finish(&mut self) {
         self.shared.rest.store(self.owed, Ordering::Relaxed);
@@ -99,6 +122,11 @@ impl Tap {
 }
 
 impl Reel {
+    /// The right to tell the end of the call.
+    pub(crate) fn end(&self) -> End {
+        End(Arc::clone(&self.shared))
+    }
+
     /// Rate of what the ring holds.
     pub(crate) fn rate(&self) -> Rate {
         Rate::of_hz(self.shared.rate.load(Ordering::Acquire)).unwrap_or(Rate::R8k)

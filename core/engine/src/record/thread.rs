@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
 
@@ -20,6 +20,8 @@ use crate::media::waker::Waker;
 const PERIOD: Duration = Duration::from_millis(100);
 /// Periods between two header refreshes.
 const REFRESH: u32 = 10;
+/// Longest that completing the files may take at the end.
+const STOP_LIMIT: Duration = Duration::from_millis(1500);
 /// Periods between two attempts after a disk error.
 const RETRY: u32 = 10;
 
@@ -74,12 +76,21 @@ impl Recorder {
         Ok(Recorder { queues, thread })
     }
 
-    /// Completes all recordings and ends the thread. Calls must be finished.
-    pub(crate) fn stop(self) {
+    /// Completes all recordings and ends the thread. Calls must be finished. False when storage
+    /// blocks it: then it is left to itself, and what it holds back is lost with the process.
+    pub(crate) fn stop(self) -> bool {
         self.queues.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
+        let end = Instant::now() + STOP_LIMIT;
+        while !self.thread.is_finished() {
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
         // A panic there has been printed; there is nothing left to save here.
         let _ = self.thread.join();
+        true
     }
 }
 
@@ -91,6 +102,8 @@ struct Recording {
     /// Periods until the next attempt; 0 is no error.
     retry: u32,
     failed: bool,
+    /// Periods since the error without another one.
+    well: u32,
     age: u32,
     /// Samples that came while no file could be created.
     before: u64,
@@ -113,6 +126,7 @@ impl Desk {
                 wav: None,
                 retry: 0,
                 failed: false,
+                well: 0,
                 age: 0,
                 before: 0,
             });
@@ -121,8 +135,9 @@ impl Desk {
         while let Some(r) = self.open.get_mut(i) {
             // Asked before the ring is read: afterwards there might be more.
             let done = r.reel.done();
-            if let Err(e) = r.round(&mut self.buffer) {
-                r.fail(&self.queues, &self.waker, &e);
+            match r.round(&mut self.buffer) {
+                Ok(()) => r.recover(&self.queues, &self.waker),
+                Err(e) => r.fail(&self.queues, &self.waker, &e),
             }
             match done {
                 Some(rest) => {
@@ -148,7 +163,9 @@ fn close(mut r: Recording, rest: u64, queues: &RecorderQueues, waker: &Waker) {
             r.fail(queues, waker, &e);
         }
     }
-    tell(queues, waker, Record::Closed { call: r.call });
+    if r.reel.end().claim() {
+        tell(queues, waker, Record::Closed { call: r.call });
+    }
 }
 
 fn tell(queues: &RecorderQueues, waker: &Waker, record: Record) {
@@ -210,8 +227,22 @@ impl Recording {
         }
     }
 
+    /// Tells that an error is over, once that has lasted.
+    fn recover(&mut self, queues: &RecorderQueues, waker: &Waker) {
+        if !self.failed || self.retry > 0 || self.wav.is_none() {
+            return;
+        }
+        self.well += 1;
+        if self.well >= RETRY {
+            self.failed = false;
+            let notice = Notice::RecordingResumed;
+            tell(queues, waker, Record::Notice { call: Some(self.call), notice });
+        }
+    }
+
     fn fail(&mut self, queues: &RecorderQueues, waker: &Waker, error: &io::Error) {
         self.retry = RETRY;
+        self.well = 0;
         if std::mem::replace(&mut self.failed, true) {
             return;
         }

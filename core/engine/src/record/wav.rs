@@ -46,7 +46,11 @@ impl Wav {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&part)?;
-        file.write_all_at(&header(0, rate), 0)?;
+        if let Err(e) = file.write_all_at(&header(0, rate), 0) {
+            // A full disk still makes empty files.
+            let _ = std::fs::remove_file(&part);
+            return Err(e);
+        }
         Ok(Wav { rate, file, part, path: path.to_owned(), position: 0, written: 0, told: 0 })
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Scenarios of the media thread, named by what happens.
 
+mod blocked;
 mod dtmf;
 mod loopback;
 mod no_alloc;

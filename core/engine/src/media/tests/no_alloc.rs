@@ -14,6 +14,7 @@ use super::rig::params;
 use crate::events::Notice;
 use crate::media::call::Call;
 use crate::media::counters::CallCounters;
+use crate::media::dtmf::Keys;
 use crate::media::jitter::{Arrival, JitterBuffer};
 use crate::media::outbox::{rings, Inbox, Record};
 use crate::media::playout::{Level, Playout};
@@ -99,7 +100,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     }
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let chunk = audio(1);
-    let mut told = [0usize; 8];
+    let mut told = [0usize; 10];
     reset_violation_count();
     for tick in 0..400u64 {
         for (place, voice) in voices.iter_mut().enumerate() {
@@ -124,6 +125,10 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                     }
                 }
                 _ => {}
+            }
+            if tick % 80 == 45 {
+                let keys = Keys::new(tick, "12#", 60, 40).unwrap();
+                commands.push(Command::SendKeys { place, call, keys }).unwrap();
             }
             if tick == 300 && call >= 4 {
                 // From G.722 to G.711: resampled from now on.
@@ -210,7 +215,7 @@ fn comfort_noise_touches_no_heap() {
     }
 }
 
-fn drain(inbox: &mut Inbox, told: &mut [usize; 8]) {
+fn drain(inbox: &mut Inbox, told: &mut [usize; 10]) {
     while let Ok(record) = inbox.events.pop() {
         let kind = match record {
             Record::Audio { len, .. } => {
@@ -223,6 +228,8 @@ fn drain(inbox: &mut Inbox, told: &mut [usize; 8]) {
             Record::PlayoutFinished { interrupted: true, .. } => 4,
             Record::Notice { notice: Notice::EventsDropped { .. }, .. } => 5,
             Record::Notice { notice: Notice::TicksSkipped { .. }, .. } => 6,
+            Record::Dtmf { .. } => 8,
+            Record::DtmfSent { .. } => 9,
             _ => 7,
         };
         told[kind] += 1;
