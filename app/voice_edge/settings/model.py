@@ -95,7 +95,7 @@ class Sip:
     prack: str = setting("supported", choices=("off", "supported", "required"))
     replaces: str = setting("allow", choices=("allow", "refuse"))
     redirects: int = setting(3, low=0, high=20)
-    timers: SipTimers
+    timers: SipTimers = _field(default_factory=SipTimers)
     guard: Guard
     trunk: tuple[Trunk, ...] = setting(())
 

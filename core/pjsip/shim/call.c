@@ -274,7 +274,7 @@ static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_par
     if (call == NULL || call->sdp == NULL || (!call->media_up && !call->late)) {
         return;
     }
-    if (!vc_media_offer_ok(param->offer, vc_ep->codecs)) {
+    if (!vc_media_offer_ok(param->offer, vc_ep->codecs & vc_media_codecs(call->sdp))) {
         vc_log(2, "a new offer has no common codec; refused");
         return;
     }

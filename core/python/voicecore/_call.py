@@ -275,6 +275,9 @@ class Call(InDialog):
         # Several tasks may wait; the cancellation of one must not cancel the others' future.
         await asyncio.shield(self._answered)
 
+    def _is_answered(self) -> bool:
+        return self._answered is not None and self._answered.done()
+
     def _raise_if_ended(self) -> None:
         if self._ended is not None:
             raise CallGone(f"call {self._id} has ended ({self._ended.status})")
@@ -291,6 +294,7 @@ class Call(InDialog):
 
     def _on_early(self, event: EarlyMedia) -> None:
         self._recording = event.recording
+        self._early = True
         self._settle("early_media", 183)
         self._put(event)
 

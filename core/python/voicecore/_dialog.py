@@ -41,12 +41,13 @@ class CallReplaced:
 class InDialog:
     """The part of `Call` that changes a call while it lasts."""
 
-    __slots__ = ("_offering", "_transfer_accepted", "_transfer_target", "_waiting")
+    __slots__ = ("_early", "_offering", "_transfer_accepted", "_transfer_target", "_waiting")
 
     _native: _core.Engine
     _id: int
 
     def __init__(self) -> None:
+        self._early = False
         self._offering = asyncio.Lock()
         self._waiting: dict[str, asyncio.Future[int]] = {}
         self._transfer_accepted = False
@@ -64,6 +65,14 @@ class InDialog:
                 offer from a caller that knows no PRACK (``sip.not_ready``).
             CallGone: the caller left.
         """
+        if self._early:
+            self._raise_if_ended()
+            if self._is_answered():
+                raise SignallingError(
+                    f"call {self._id} is not in a state for early media: it is answered",
+                    code="sip.not_ready",
+                )
+            return
         await self._outcome("early_media", lambda: self._native.early_media(self._id))
 
     async def hold(self, *, inactive: bool = False) -> None:
@@ -145,6 +154,9 @@ class InDialog:
         raise NotImplementedError
 
     def _raise_if_ended(self) -> None:
+        raise NotImplementedError
+
+    def _is_answered(self) -> bool:
         raise NotImplementedError
 
     async def _offer(self, direction: str | None, codecs: Sequence[str] | None) -> None:

@@ -3,7 +3,9 @@
 
 Started by the `local` driver. The user part is words joined by dots, taken in order:
 `ring`, `answer`, `wait<ms>`, `hangup`, `reject<status>`, `silent` (play nothing). Without `reject` or
-`hangup` a call lasts until the caller leaves. An answered call hears the melody of `--notes`, endlessly.
+`hangup` a call lasts until the caller leaves. An answered call hears the melody of `--notes`, endlessly;
+after `early` it does so before the answer. A dialled call with the word `place` is played to from its early
+media on.
 
 Standard input takes one JSON object a line: {"op": "stats"}, {"op": "dial", "uri": …, "user": …},
 {"op": "drain", "retry_after_s": …}, {"op": "undrain"}, {"op": "stop"}.
@@ -71,9 +73,14 @@ class Appliance:
         async for call in self._engine.incoming():
             self.spawn(self._serve(call, call.dialled.user or ""))
 
-    async def dial(self, uri: str, words: str, timeout_s: float) -> None:
+    async def dial(self, uri: str, words: str, timeout_s: float, **more: Any) -> None:
         try:
-            call = await self._engine.dial(uri, timeout_s=timeout_s)
+            if "place" in words.split("."):
+                call = await self._engine.place(uri, **more)
+                self._begin(call)
+                await call.answered()
+            else:
+                call = await self._engine.dial(uri, timeout_s=timeout_s, **more)
         except voicecore.VoicecoreError as error:
             say(
                 "dial_failed",
@@ -85,10 +92,10 @@ class Appliance:
         await self._serve(call, words)
 
     async def _serve(self, call: voicecore.Call, words: str) -> None:
-        self._calls[call.id] = call
-        say("call", id=call.id, sip_call_id=call.sip_call_id, direction=call.direction)
-        self.spawn(self._report(call))
-        silent = "silent" in words.split(".")
+        placed = call.id in self._calls
+        if not placed:
+            self._begin(call)
+        silent = "silent" in words.split(".") or placed
         if call.direction == "out":
             say("answered", id=call.id, recording=call.recording)
             if not silent:
@@ -106,6 +113,12 @@ class Appliance:
                     call.ring()
                 elif verb == "wait":
                     await asyncio.sleep(number / 1000)
+                elif verb == "early":
+                    await call.early_media()
+                    say("early", id=call.id)
+                    if not silent:
+                        self.spawn(self._play(call))
+                    silent = True
                 elif verb == "answer":
                     await call.answer()
                     say("answered", id=call.id, recording=call.recording)
@@ -121,6 +134,48 @@ class Appliance:
             except voicecore.VoicecoreError as error:
                 say("refused", id=call.id, verb=verb, kind=type(error).__name__, code=error.code)
                 return
+
+    def _begin(self, call: voicecore.Call) -> None:
+        self._calls[call.id] = call
+        say("call", id=call.id, sip_call_id=call.sip_call_id, direction=call.direction)
+        self.spawn(self._report(call))
+
+    async def do(self, verb: str, call_id: int, **more: Any) -> None:
+        """One operation inside of a call; tells `did`, or `refused` with the error."""
+        call = self._calls[call_id]
+        try:
+            result: Any = None
+            if verb == "hold":
+                await call.hold(**more)
+            elif verb == "resume":
+                await call.resume()
+            elif verb == "renegotiate":
+                await call.renegotiate(**more)
+            elif verb == "transfer":
+                result = await call.transfer(**more)
+            elif verb == "transfer_to":
+                result = await call.transfer_to(self._calls[more.pop("other")], **more)
+            elif verb == "follow":
+                new = await self._engine.follow_transfer(call)
+                result = new.id
+                self.spawn(self._serve(new, ""))
+            elif verb == "refuse":
+                call.refuse_transfer(**more)
+            elif verb == "hangup":
+                call.hangup()
+            else:
+                raise AssertionError(f"no verb {verb}")
+        except voicecore.VoicecoreError as error:
+            say(
+                "refused",
+                id=call_id,
+                verb=verb,
+                kind=type(error).__name__,
+                code=error.code,
+                status=getattr(error, "status", None),
+            )
+        else:
+            say("did", id=call_id, verb=verb, result=result)
 
     async def _answer(self, call: voicecore.Call) -> None:
         try:
@@ -159,6 +214,10 @@ class Appliance:
             fields = plain(event)
             if hasattr(event, "stats"):
                 fields["stats"] = plain(event.stats)
+            if name == "EarlyMedia" and call.direction == "out":
+                self.spawn(self._play(call))
+            if isinstance(event, voicecore.TransferRequested):
+                fields["target_host"] = event.target.host
             say(name, id=call.id, **{key: value for key, value in fields.items() if key != "id"})
 
 
@@ -172,9 +231,12 @@ async def commands(appliance: Appliance, engine: voicecore.Engine, stop: asyncio
         if order["op"] == "stats":
             say("stats", **plain(engine.stats()))
         elif order["op"] == "dial":
-            appliance.spawn(
-                appliance.dial(order["uri"], order.get("words", ""), order.get("timeout_s", 60.0))
-            )
+            order.pop("op")
+            appliance.spawn(appliance.dial(**{"words": "", "timeout_s": 60.0, **order}))
+        elif order["op"] == "do":
+            order.pop("op")
+            verb, call_id = order.pop("verb"), order.pop("id")
+            appliance.spawn(appliance.do(verb, call_id, **order))
         elif order["op"] == "drain":
             engine.drain(retry_after_s=order["retry_after_s"])
             say("draining", on=engine.draining)

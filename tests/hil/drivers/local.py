@@ -114,8 +114,29 @@ class LocalCore:
         assert isinstance(found, dict)
         return found
 
-    def dial(self, uri: str, words: str = "", timeout_s: float = 60.0) -> None:
-        self._order(op="dial", uri=uri, words=words, timeout_s=timeout_s)
+    def dial(self, uri: str, words: str = "", timeout_s: float = 60.0, **more: Any) -> None:
+        self._order(op="dial", uri=uri, words=words, timeout_s=timeout_s, **more)
+
+    def do(self, verb: str, number: int, *, wait_s: float = 10.0, **more: Any) -> Event:
+        """An operation inside of a call, by the core's number of it; its outcome, `did` or `refused`."""
+        before = len(self._outcomes(verb, number))
+        self._order(op="do", verb=verb, id=number, **more)
+
+        def look() -> Event | None:
+            found = self._outcomes(verb, number)
+            return found[before] if len(found) > before else None
+
+        found = eventually(f"the outcome of {verb}", look, wait_s)
+        assert isinstance(found, dict)
+        return found
+
+    def _outcomes(self, verb: str, number: int) -> list[Event]:
+        return [
+            event
+            for event in self.events()
+            if event["event"] in ("did", "refused")
+            and (event.get("verb"), event.get("id")) == (verb, number)
+        ]
 
     def drain(self, retry_after_s: int = 30) -> None:
         self._order(op="drain", retry_after_s=retry_after_s)
