@@ -100,7 +100,7 @@ class Appliance:
             say("answered", id=call.id, recording=call.recording)
             if not silent:
                 self.spawn(self._play(call))
-        if call.direction == "in" and not re.search(r"ring|answer|reject|hangup", words):
+        if call.direction == "in" and not re.search(r"ring|early|answer|reject|hangup", words):
             call.reject(404)  # the peer mutates requests: a call nobody serves must not stay
             return
         for word in words.split("."):

@@ -95,6 +95,11 @@ class RtpEnd:
         """Start (or, with None, stop) sending."""
         self._remote = remote
 
+    @property
+    def remote(self) -> Address | None:
+        """Where it sends."""
+        return self._remote
+
     def inject(self, datagram: bytes, remote: Address) -> None:
         """These very bytes from this end's own port."""
         self._socket.sendto(datagram, remote)
