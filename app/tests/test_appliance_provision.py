@@ -173,7 +173,9 @@ def test_answers_become_the_agents_settings(tmp_path: Path) -> None:
     settings = load(places.agent / "voice-edge.toml")
     assert settings.sip.max_calls == 12
     assert settings.sip.trunk[0].aor == "sip:49301@198.51.100.7"
-    assert settings.sip.trunk[0].password_file.reveal() == 'se"same'
+    password = settings.sip.trunk[0].password_file
+    assert password is not None
+    assert password.reveal() == 'se"same'
     assert settings.llm.api_key_file is not None
     assert settings.llm.api_key_file.reveal() == "key"
     assert settings.stt.api_key_file is None

@@ -14,7 +14,7 @@ import pytest
 from voice_edge import cli
 from voice_edge.appliance import commands, render
 from voice_edge.appliance.places import Places
-from voice_edge.settings.model import Sip
+from voice_edge.settings.model import Guard, Sip, SipTimers, Tls
 
 from .box import put
 
@@ -123,8 +123,9 @@ def test_the_agent_is_handed_all_that_provisioning_writes() -> None:
 
 def test_firewall_opens_the_agents_ports_and_denies_the_rest() -> None:
     rules = (OVERLAY / "etc/voice-edge/firewall.nft").read_text()
-    low, high = Sip().rtp_ports
-    assert f"define sip = {Sip().port}\n" in rules
+    sip = Sip(timers=SipTimers(), tls=Tls(), guard=Guard())
+    low, high = sip.rtp_ports
+    assert f"define sip = {sip.port}\n" in rules
     assert f"define rtp = {low}-{high}\n" in rules
     assert rules.count("policy drop") == 2
     accepts = [line.strip() for line in rules.splitlines() if line.strip().endswith("accept")]

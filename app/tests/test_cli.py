@@ -73,10 +73,14 @@ class Stuck:
         self.stopping = asyncio.Event()
         self.finish_s = 0.0
         self.draining = False
+        self.rereads = 0
         Stuck.instances.append(self)
 
     def stop(self) -> None:
         self.stopping.set()
+
+    def reread(self) -> None:
+        self.rereads += 1
 
     def end_drain(self) -> bool:
         was, self.draining = self.draining, False
@@ -103,6 +107,9 @@ def test_first_signal_stops_second_ends_calls_and_third_forces(
         service.finish_s = 60.0
         service.draining = True
         assert json.loads(ready.read_text()) == {"sip": ["127.0.0.1", 5060], "pid": os.getpid()}
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(1.0)
+        assert service.rereads == 1
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(1.0)
         assert service.stopping.is_set()

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from voice_edge.check import check, table
 from voice_edge.service import Service, engine_options
 from voice_edge.settings import Settings, loads
+from voice_edge.trunks import LOOK_AGAIN_S
 
 from .asking import PCM
 from .fakes import FakeCall
@@ -24,18 +25,12 @@ from .servers import Handler, Received, Server, Wire
 from .virtual import run
 
 
-class FakeRegistration:
+class FakeTrunk:
     def __init__(self) -> None:
-        self.state = "trying"
-        self.status = 0
-        self._changed: Callable[[Any], object] = lambda _: None
+        self.passwords: list[str] = []
 
-    def on_change(self, changed: Callable[[Any], object]) -> None:
-        self._changed = changed
-
-    def becomes(self, state: str, status: int) -> None:
-        self.state, self.status = state, status
-        self._changed(self)
+    def update_password(self, password: str) -> None:
+        self.passwords.append(password)
 
 
 class EngineError(Exception):
@@ -52,7 +47,7 @@ class FakeEngine:
         self.acls: list[Sequence[str] | None] = []
         self.calls: list[FakeCall] = []
         self.accounts: list[dict[str, Any]] = []
-        self.registrations: list[FakeRegistration] = []
+        self.trunks: list[FakeTrunk] = []
         self._incoming: asyncio.Queue[FakeCall | None] = asyncio.Queue()
 
     async def start(self) -> None:
@@ -70,10 +65,10 @@ class FakeEngine:
         while (call := await self._incoming.get()) is not None:
             yield call
 
-    def register(self, **account: Any) -> Any:
-        self.accounts.append(account)
-        self.registrations.append(FakeRegistration())
-        return self.registrations[-1]
+    def add_trunk(self, name: str, *, server: str, **account: Any) -> Any:
+        self.accounts.append({"name": name, "server": server, **account})
+        self.trunks.append(FakeTrunk())
+        return self.trunks[-1]
 
     def drain(self, *, retry_after_s: int = 30) -> None:
         self.draining = True
@@ -251,42 +246,95 @@ def test_engine_that_does_not_start() -> None:
     gc.unfreeze()
 
 
-def test_trunks_are_registered_and_logged_without_numbers(
+TRUNKS = """
+    [[sip.trunk]]
+    name = "provider"
+    registrar = "sip:192.0.2.9"
+    proxy = "sip:192.0.2.8;transport=tls"
+    aor = "sip:4930123456@example.net"
+    username = "4930123456"
+    password_file = "pw"
+    [[sip.trunk]]
+    name = "pbx"
+    server = "sip:192.0.2.10"
+    options_s = 0
+"""
+
+
+def test_trunks_are_made_known_to_the_engine(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     (tmp_path / "pw").write_text("sesame\n")
-    more = """
-        [[sip.trunk]]
-        name = "provider"
-        registrar = "sip:example.net"
-        aor = "sip:4930123456@example.net"
-        username = "4930123456"
-        password_file = "pw"
-    """
 
     async def scenario() -> None:
-        async with Running(models, more, tmp_path) as r:
+        async with Running(models, TRUNKS, tmp_path) as r:
             await r.until_ready()
             assert r.engine.accounts == [
                 {
+                    "name": "provider",
+                    "server": "sip:192.0.2.9",
+                    "register": True,
                     "aor": "sip:4930123456@example.net",
-                    "registrar": "sip:example.net",
                     "username": "4930123456",
                     "password": "sesame",
                     "realm": "*",
                     "expires_s": 300,
-                }
+                    "proxy": "sip:192.0.2.8;transport=tls",
+                    "options_s": 30.0,
+                },
+                {
+                    "name": "pbx",
+                    "server": "sip:192.0.2.10",
+                    "register": False,
+                    "aor": None,
+                    "username": None,
+                    "password": None,
+                    "realm": "*",
+                    "expires_s": 300,
+                    "proxy": None,
+                    "options_s": 0.0,
+                },
             ]
-            r.engine.registrations[0].becomes("registered", 200)
-            r.engine.registrations[0].becomes("failed", 403)
 
     run(scenario())
     gc.unfreeze()
-    assert "trunk provider: registered, status 200" in caplog.text
-    assert "trunk provider: failed, status 403" in caplog.text
     assert "4930123456" not in caplog.text
     assert "sesame" not in caplog.text
+
+
+def test_a_password_file_that_changes_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a signal at once, by itself after a while; a file that is gone changes nothing."""
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "pw"
+    file.write_text("open sesame\n")
+
+    async def scenario() -> None:
+        async with Running(models, TRUNKS, tmp_path) as r:
+            await r.until_ready()
+            provider, pbx = r.engine.trunks
+            r.service.reread()
+            assert provider.passwords == []
+            file.write_text("second\n")
+            r.service.reread()
+            r.service.reread()
+            assert provider.passwords == ["second"]
+            file.unlink()
+            r.service.reread()
+            new = tmp_path / "new"
+            new.write_text("third one\n")
+            new.replace(file)
+            await asyncio.sleep(2 * LOOK_AGAIN_S)
+            assert provider.passwords == ["second", "third one"]
+            assert pbx.passwords == []
+
+    run(scenario())
+    gc.unfreeze()
+    assert "trunk provider: password_file" in caplog.text
+    for secret in ("open sesame", "second", "third one"):
+        assert secret not in caplog.text
 
 
 def test_recording_folder_is_made(tmp_path: Path) -> None:

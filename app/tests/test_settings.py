@@ -58,7 +58,7 @@ def with_key(section: str, line: str) -> str:
         elif not (inside and old.startswith(f"{key} ")):
             out.append(old)
     if not done:
-        out += [f"[{section}]", line]
+        out += [f"[[{section}]]" if section == "sip.trunk" else f"[{section}]", line]
     return "\n".join(out)
 
 
@@ -89,7 +89,8 @@ def keys_of(tree: dict[str, Any], prefix: str = "") -> set[str]:
     keys = set()
     for name, value in tree.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            keys |= keys_of(value[0], f"{prefix}{name}.")
+            for entry in value:
+                keys |= keys_of(entry, f"{prefix}{name}.")
         elif isinstance(value, dict) and value:
             keys |= keys_of(value, f"{prefix}{name}.")
         else:
@@ -117,10 +118,14 @@ def test_example_loads_and_its_values_are_the_defaults() -> None:
 def test_example_has_every_setting(tmp_path: Path) -> None:
     text = uncommented(EXAMPLE.read_text(encoding="utf-8"))
     assert keys_of(tomllib.loads(text)) == every_key(Settings)
+    for name in ("ca.pem", "sip.pem", "sip.key"):
+        (tmp_path / name).write_text("of the core's tests\n")
     for name in ("trunk.password", "alice.password", "llm.key", "tts.key", "stt.key"):
         (tmp_path / name).write_text("sesame\n")
     settings = loads(text, base=tmp_path)
-    assert settings.sip.trunk[0].password_file.reveal() == "sesame"
+    password = settings.sip.trunk[0].password_file
+    assert password is not None
+    assert password.reveal() == "sesame"
     assert settings.recording.dir == tmp_path / "recordings"
 
 
@@ -170,6 +175,40 @@ def test_all_mistakes_at_once_with_line_key_and_remedy() -> None:
         ("sip", 'codecs = ["PCMA", "PCMA"]', "sip.codecs", "once"),
         ("sip", "max_calls = 0", "sip.max_calls", "from 1 to"),
         ("sip", "trunk = 7", "sip.trunk", "array"),
+        ("sip", 'nameservers = ["dns.example.com"]', "sip.nameservers", "[2001:db8::53]:53"),
+        ("sip.tls", 'ca_file = "nowhere.pem"', "sip.tls.ca_file", "No such file"),
+        ("sip.tls", "port = 5060\ncert_file = 'pw'\nkey_file = 'pw'", "sip.tls.port", "sip.port"),
+        ("sip.tls", "port = 20000", "sip.tls.port", "rtp_ports"),
+        ("sip.tls", "cert_file = 'pw'", "sip.tls.key_file", "together"),
+        ("sip.tls", "key_file = 'pw'", "sip.tls.cert_file", "together"),
+        ("sip.tls", "verify_client = true", "sip.tls.verify_client", "cert_file"),
+        ("sip.trunk", 'name = "a"', "sip.trunk[0]", "neither registrar nor server"),
+        ("sip.trunk", 'name = "a"\nserver = "sips:h"', "sip.trunk[0].server", "transport=tls"),
+        (
+            "sip.trunk",
+            'name = "a"\nregistrar = "sip:h"\naor = "sip:a@h"\nusername = "a"',
+            "sip.trunk[0].password_file",
+            "needs it",
+        ),
+        (
+            "sip.trunk",
+            'name = "a"\nserver = "sip:h"\nusername = "a"',
+            "sip.trunk[0].password_file",
+            "neither",
+        ),
+        (
+            "sip.trunk",
+            'name = "a"\nserver = "sip:h"\n[[sip.trunk]]\nname = "a"\nserver = "sip:i"',
+            "sip.trunk[1].name",
+            "differently",
+        ),
+        (
+            "sip.trunk",
+            'name = "a"\nserver = "sip:h"\nregistrar = "sip:i"\naor = "sip:a@h"\nusername = "a"\n'
+            'password_file = "pw"',
+            "sip.trunk[0].server",
+            "proxy",
+        ),
         ("sip", "trunk = [7]", "sip.trunk", "[[sip.trunk]]"),
         ("sip", 'user_agent = " "', "sip.user_agent", "empty"),
         ("vad", "threshold = 2.0", "vad.threshold", "0.05 to 0.95"),
@@ -196,6 +235,7 @@ def test_all_mistakes_at_once_with_line_key_and_remedy() -> None:
 def test_a_wrong_value_is_named(
     tmp_path: Path, section: str, line: str, key: str, says: str
 ) -> None:
+    (tmp_path / "pw").write_text("sesame\n")
     found = problems(with_key(section, line), tmp_path)
     assert list(found) == [key]
     assert says in found[key]

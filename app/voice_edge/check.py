@@ -79,16 +79,18 @@ def _reason(error: OSError, key: str) -> str:
 
 def _sip_port(settings: Settings) -> Finding:
     sip = settings.sip
-    kinds = [("UDP", socket.SOCK_DGRAM)] + ([("TCP", socket.SOCK_STREAM)] if sip.tcp else [])
-    for name, kind in kinds:
+    kinds = [("UDP", socket.SOCK_DGRAM, sip.port, "sip.port")]
+    if sip.tcp:
+        kinds.append(("TCP", socket.SOCK_STREAM, sip.port, "sip.port"))
+    if sip.tls.cert_file is not None:
+        kinds.append(("TLS", socket.SOCK_STREAM, sip.tls.port, "sip.tls.port"))
+    for name, kind, port, key in kinds:
         try:
-            _bind(sip.bind, sip.port, kind)
+            _bind(sip.bind, port, kind)
         except OSError as error:
-            return Finding(
-                "SIP port", "fail", f"{name} {sip.bind} {sip.port}: {_reason(error, 'sip.port')}"
-            )
-    where = f"{sip.bind} {sip.port or '(any port)'}"
-    return Finding("SIP port", "ok", f"{' and '.join(n for n, _ in kinds)} on {where} free")
+            return Finding("SIP port", "fail", f"{name} {sip.bind} {port}: {_reason(error, key)}")
+    ports = ", ".join(f"{name} {port or '(any)'}" for name, _, port, _ in kinds)
+    return Finding("SIP port", "ok", f"free on {sip.bind}: {ports}")
 
 
 def _rtp_ports(settings: Settings) -> Finding:

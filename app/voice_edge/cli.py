@@ -145,6 +145,7 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop, each)
+    loop.add_signal_handler(signal.SIGHUP, service.reread)
     heart = asyncio.create_task(process.heartbeat())
     try:
         await service.run()

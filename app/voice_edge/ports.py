@@ -42,15 +42,19 @@ class EngineLike(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     def incoming(self) -> AsyncIterator[Any]: ...
-    def register(
+    def add_trunk(
         self,
+        name: str,
         *,
-        aor: str,
-        registrar: str,
-        username: str,
-        password: str,
+        server: str,
+        register: bool = False,
+        aor: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
         realm: str = "*",
         expires_s: int = 300,
+        proxy: str | None = None,
+        options_s: float = 0.0,
     ) -> Any: ...
     def drain(self, *, retry_after_s: int = 30) -> None: ...
     def set_acl(self, acl: Sequence[str] | None) -> None: ...

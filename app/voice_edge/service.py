@@ -18,6 +18,7 @@ from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
 from .settings import Settings
+from .trunks import Trunks
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,12 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "codecs": sip.codecs,
         "max_calls": sip.max_calls,
         "user_agent": sip.user_agent,
+        "nameservers": sip.nameservers,
+        "tls_port": sip.tls.port,
+        "tls_ca_file": sip.tls.ca_file,
+        "tls_cert_file": sip.tls.cert_file,
+        "tls_key_file": sip.tls.key_file,
+        "tls_verify_client": sip.tls.verify_client,
         "prack": sip.prack,
         "session_timer": sip.timers.session,
         "session_expires_s": sip.timers.session_expires_s,
@@ -111,6 +118,7 @@ class Service:
         self._at_once = asyncio.Event()
         self._draining = False
         self._calls: set[asyncio.Task[None]] = set()
+        self._trunks = Trunks(settings)
 
     def stop(self) -> None:
         """Ask for a clean stop: no further calls, time for those that are up, then BYE, files closed."""
@@ -120,6 +128,11 @@ class Service:
         """Give the calls that are up no more time. False when nobody waits for calls."""
         self._at_once.set()
         return self._draining
+
+    def reread(self) -> None:
+        """Take in password files of trunks that have changed. Calls go on."""
+        changed = self._trunks.reread()
+        _log.info("passwords read again, %d changed", changed)
 
     async def run(self) -> None:
         settings = self._settings
@@ -154,8 +167,9 @@ class Service:
         filler = asyncio.create_task(servers.phrases.keep_filling())
         acl = asyncio.create_task(keep_acl(self._settings, engine))
         acceptor = asyncio.create_task(self._accept(engine, servers))
+        self._trunks.add_to(engine)
+        passwords = asyncio.create_task(self._trunks.keep_reading())
         try:
-            self._register(engine)
             host, port = engine.sip_address
             _log.info("ready: SIP on %s port %d", host, port)
             self._ready((host, port))
@@ -165,11 +179,12 @@ class Service:
             _log.info("stopping, %d calls up", len(self._calls))
             filler.cancel()
             acl.cancel()
+            passwords.cancel()
             figures = _summary(engine.stats())  # a stopped engine has none
             await engine.stop()
             await self._finish_calls()
             acceptor.cancel()
-            await asyncio.gather(filler, acl, acceptor, return_exceptions=True)
+            await asyncio.gather(filler, acl, passwords, acceptor, return_exceptions=True)
             _log.info("stopped: %s", figures)
 
     async def _drain(self, engine: EngineLike) -> None:
@@ -210,23 +225,6 @@ class Service:
                 task.cancel()
             await asyncio.gather(job, stop, return_exceptions=True)
 
-    def _register(self, engine: EngineLike) -> None:
-        for trunk in self._settings.sip.trunk:
-            registration = engine.register(
-                aor=trunk.aor,
-                registrar=trunk.registrar,
-                username=trunk.username,
-                password=trunk.password_file.reveal(),
-                realm=trunk.realm,
-                expires_s=trunk.expires_s,
-            )
-
-            def changed(current: Any, name: str = trunk.name) -> None:
-                level = logging.WARNING if current.state == "failed" else logging.INFO
-                _log.log(level, "trunk %s: %s, status %s", name, current.state, current.status)
-
-            registration.on_change(changed)
-
     async def _accept(self, engine: EngineLike, servers: Servers) -> None:
         policy = Policy.of(self._settings)
         async for call in engine.incoming():
@@ -266,4 +264,5 @@ def _summary(stats: Any) -> str:
         "rx_lost",
     )
     names += ("tx_packets", "tx_errors", "events_dropped", "sip_malformed", "sip_rejected")
+    names += ("registrations", "registrations_up", "trunks", "trunks_up")
     return " ".join(f"{n}={getattr(stats, n)}" for n in names if hasattr(stats, n))

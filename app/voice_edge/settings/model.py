@@ -21,7 +21,7 @@ class Rule:
     low: float | None = None
     high: float | None = None
     choices: tuple[str | int, ...] = ()
-    kind: str = ""  # "", "url", "host", "bind", "file", "dir", "secret_file", "sip_uri", "text"
+    kind: str = ""  # "", "url", "host", "bind", "nameserver", "file", "dir", "secret_file", "sip_uri", "text"
 
 
 def setting(default: Any = REQUIRED, *, private: bool = False, **rule: Any) -> Any:
@@ -36,15 +36,29 @@ def setting(default: Any = REQUIRED, *, private: bool = False, **rule: Any) -> A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trunk:
-    """One registration at a SIP provider."""
+    """One SIP provider or PBX: we register there, or it knows us by our address."""
 
     name: str = setting(kind="text")
-    registrar: str = setting(kind="sip_uri")
-    aor: str = setting(kind="sip_uri", private=True)
-    username: str = setting(kind="text", private=True)
-    password_file: Secret = setting(kind="secret_file")
+    registrar: str | None = setting(None, kind="sip_uri")
+    server: str | None = setting(None, kind="sip_uri")
+    proxy: str | None = setting(None, kind="sip_uri")
+    aor: str | None = setting(None, kind="sip_uri", private=True)
+    username: str | None = setting(None, kind="text", private=True)
+    password_file: Secret | None = setting(None, kind="secret_file")
     realm: str = setting("*", kind="text")
     expires_s: int = setting(300, low=30, high=86_400)
+    options_s: float = setting(30.0, low=0, high=3_600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """TLS for SIP. Outgoing connections need none of it."""
+
+    port: int = setting(5061, low=0, high=65_535)
+    ca_file: Path | None = setting(None, kind="file")
+    cert_file: Path | None = setting(None, kind="file")
+    key_file: Path | None = setting(None, kind="file")
+    verify_client: bool = setting(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +106,12 @@ class Sip:
     codecs: tuple[str, ...] = setting(("PCMA", "PCMU", "G722"), choices=("PCMA", "PCMU", "G722"))
     max_calls: int = setting(200, low=1, high=4_000)
     user_agent: str = setting("voice-edge", kind="text")
+    nameservers: tuple[str, ...] = setting((), kind="nameserver")
     prack: str = setting("supported", choices=("off", "supported", "required"))
     replaces: str = setting("allow", choices=("allow", "refuse"))
     redirects: int = setting(3, low=0, high=20)
     timers: SipTimers = _field(default_factory=SipTimers)
+    tls: Tls = _field(default_factory=Tls)
     guard: Guard
     trunk: tuple[Trunk, ...] = setting(())
 

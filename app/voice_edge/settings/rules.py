@@ -12,6 +12,8 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
     """Yield (key, what, remedy) for settings that contradict each other."""
     yield from _ports(s)
     yield from _guard(s)
+    yield from _trunks(s)
+    yield from _tls(s)
     if not s.sip.codecs:
         yield "sip.codecs", "is empty", 'Name at least one codec, such as ["PCMA", "PCMU"]'
     if len(set(s.sip.codecs)) != len(s.sip.codecs):
@@ -62,6 +64,59 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
                 f"{server.first_byte_s:g} lies above {name}.total_s ({server.total_s:g})",
                 "The whole request must be allowed at least as long as its first byte",
             )
+
+
+def _trunks(s: Settings) -> Iterator[tuple[str, str, str]]:
+    for index, trunk in enumerate(s.sip.trunk):
+        key = f"sip.trunk[{index}]"
+        if trunk.registrar is None and trunk.server is None:
+            yield (
+                key,
+                "has neither registrar nor server",
+                "Name the registrar to register at, or the server of a provider that knows us by our address",
+            )
+        if trunk.registrar is not None and trunk.server is not None:
+            yield (
+                f"{key}.server",
+                "stands beside registrar",
+                "With a registrar calls go there; name another machine on the way as proxy",
+            )
+        if trunk.registrar is not None:
+            for name in ("aor", "username", "password_file"):
+                if getattr(trunk, name) is None:
+                    yield (
+                        f"{key}.{name}",
+                        "is missing",
+                        "A trunk with a registrar needs it; without registration name its server instead",
+                    )
+        elif (trunk.username is None) != (trunk.password_file is None):
+            missing = "username" if trunk.username is None else "password_file"
+            yield f"{key}.{missing}", "is missing", "Give user name and password, or neither"
+    names = [trunk.name for trunk in s.sip.trunk]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield f"sip.trunk[{index}].name", f"{name!r} is taken", "Name each trunk differently"
+
+
+def _tls(s: Settings) -> Iterator[tuple[str, str, str]]:
+    tls = s.sip.tls
+    if (tls.cert_file is None) != (tls.key_file is None):
+        missing = "cert_file" if tls.cert_file is None else "key_file"
+        yield f"sip.tls.{missing}", "is missing", "Certificate and key belong together: give both"
+    if tls.verify_client and tls.cert_file is None:
+        yield (
+            "sip.tls.verify_client",
+            "is set without cert_file",
+            "Give cert_file and key_file: without them nobody connects to us",
+        )
+    if tls.cert_file is not None and tls.port == s.sip.port and tls.port != 0:
+        yield "sip.tls.port", f"{tls.port} is sip.port as well", "Use 5061, or one of its own"
+    if s.sip.rtp_ports[0] <= tls.port <= s.sip.rtp_ports[-1]:
+        yield (
+            "sip.tls.port",
+            f"{tls.port} lies inside sip.rtp_ports",
+            "Move one of them so that they do not overlap",
+        )
 
 
 def _guard(s: Settings) -> Iterator[tuple[str, str, str]]:

@@ -3,14 +3,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 
 class Secret:
     """A password or key. ``reveal()`` is the only way out, so that a grep finds every use."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_path", "_read", "_value")
 
-    def __init__(self, value: str) -> None:
+    def __init__(
+        self, value: str, path: Path | None = None, read: Callable[[Path], Secret] | None = None
+    ) -> None:
+        """``path`` is where it was read from, ``read`` does that again."""
         self._value = value
+        self._path = path
+        self._read = read
+
+    def reread(self) -> Secret:
+        """What its file holds now. Raises :class:`.errors.BadValueError`."""
+        return self if self._path is None or self._read is None else self._read(self._path)
+
+    def stamp(self) -> tuple[int, ...]:
+        """Differs when its file was written or replaced."""
+        if self._path is None:
+            return ()
+        try:
+            now = self._path.stat()
+        except OSError:
+            return ()
+        return (now.st_ino, now.st_mtime_ns, now.st_size)
 
     def reveal(self) -> str:
         return self._value

@@ -74,6 +74,10 @@ def special(value: Any, kind: str, base: Path) -> Any:
             return _sip_uri(value)
         case "dir":
             return base / Path(value).expanduser()
+        case "file":
+            return _file(base / Path(value).expanduser())
+        case "nameserver":
+            return _nameserver(value)
         case "secret_file":
             return _secret(base / Path(value).expanduser())
         case "secret":
@@ -113,9 +117,38 @@ def _address(value: str) -> str:
 
 def _sip_uri(value: str) -> str:
     scheme, _, rest = value.partition(":")
-    if scheme.lower() not in ("sip", "sips") or not rest or any(c.isspace() for c in value):
+    if scheme.lower() == "sips":
+        raise BadValueError("begins with sips:", 'Write it as "sip:host;transport=tls"')
+    if scheme.lower() != "sip" or not rest or any(c.isspace() for c in value):
         # The value is not shown: the user part may be a telephone number.
         raise BadValueError("is not a SIP URI", 'Write it as "sip:user@host"')
+    return value
+
+
+def _file(path: Path) -> Path:
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise BadValueError(
+            f"{path}: {error.strerror}", "Give a file that the service can read"
+        ) from None
+
+
+def _nameserver(value: str) -> str:
+    """An address, or address:port with IPv6 in brackets."""
+    host, _, port = value.rpartition(":")
+    if host and port.isdigit() and int(port) < 65_536 and (":" not in host or host[0] == "["):
+        address = host.strip("[]")
+    else:
+        address = value
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise BadValueError(
+            f"{show(value)} is not the address of a name server",
+            'Write it as "192.0.2.53" or "[2001:db8::53]:53"',
+        ) from None
     return value
 
 
@@ -137,4 +170,4 @@ def _secret(path: Path) -> Secret:
         raise BadValueError(
             f"{path} does not hold exactly one line", "Put the secret alone into that file"
         )
-    return Secret(text)
+    return Secret(text, path, _secret)
