@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Baresip] = []
     play = audio.write_wav(tmp_path / "caller.wav", audio.melody(CALLER_NOTES * 20, 0.5))
 
-    def one(codec: str = "pcma", answer: str = "auto") -> Baresip:
-        peer = Baresip(tmp_path / f"baresip{len(started)}", play=play, codec=codec, answer=answer)
+    def one(codec: str = "pcma", answer: str = "auto", media_encryption: str = "") -> Baresip:
+        peer = Baresip(
+            tmp_path / f"baresip{len(started)}",
+            play=play,
+            codec=codec,
+            answer=answer,
+            media_encryption=media_encryption,
+        )
         started.append(peer)
         return peer
 
@@ -149,3 +156,88 @@ def test_baresip_is_busy(core: LocalCore, start: Start) -> None:
     peer.hangup()
     eventually("the dial to fail", lambda: len(core.events("dial_failed")) > failures, 3)
     assert core.events("dial_failed")[-1]["status"] == 486
+
+
+# What baresip has (its own SRTP, not libsrtp), what the core is set to, and whether the call is then encrypted.
+MODES = [
+    ("srtp", "optional", True),
+    ("srtp-mand", "optional", True),
+    ("srtp", "required", True),
+    ("srtp-mand", "required", True),
+    ("", "optional", False),
+    ("srtp", "off", False),
+]
+
+
+@pytest.fixture(scope="module")
+def core_with(start_core: Callable[..., LocalCore]) -> Callable[[str], LocalCore]:
+    """The core with this `srtp`, one for each."""
+    running: dict[str, LocalCore] = {}
+
+    def one(srtp: str) -> LocalCore:
+        if srtp not in running:
+            running[srtp] = start_core(name=f"srtp-{srtp}", settings={"srtp": srtp})
+        return running[srtp]
+
+    return one
+
+
+def assert_encrypted(stats: Mapping[str, Any], encrypted: bool) -> None:
+    assert (stats["srtp"] is not None) == encrypted
+    # baresip opens the way for RTCP with a packet in clear, and its RTCP BYE is in clear as well.
+    assert stats["srtp_auth_errors"] <= (2 if encrypted else 0)
+    assert stats["srtp_replays"] == 0
+
+
+@pytest.mark.parametrize(("theirs", "ours", "encrypted"), MODES)
+def test_baresip_calls_with_srtp(
+    core_with: Callable[[str], LocalCore], start: Start, theirs: str, ours: str, encrypted: bool
+) -> None:
+    core = core_with(ours)
+    before = highest(core)
+    peer = start(media_encryption=theirs)
+    peer.dial(uri(core, "answer"))
+    peer.wait_event("CALL_ESTABLISHED")
+    time.sleep(2.5)
+    peer.hangup()
+    number = newest(core, "call", before)
+    stats = core.wait_event("CallEnded", id=number)["stats"]
+    assert_encrypted(stats, encrypted)
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+@pytest.mark.parametrize(("theirs", "ours", "encrypted"), MODES)
+def test_core_calls_baresip_with_srtp(
+    core_with: Callable[[str], LocalCore], start: Start, theirs: str, ours: str, encrypted: bool
+) -> None:
+    core = core_with(ours)
+    before = highest(core)
+    peer = start(media_encryption=theirs)
+    core.dial(peer.uri, "wait2500.hangup")
+    if theirs == "srtp-mand" and ours == "optional":
+        # baresip wants RTP/SAVP or nothing, and a best-effort offer is RTP/AVP (RFC 8643).
+        assert core.wait_event("dial_failed", 10)["status"] == 488
+        return
+    peer.wait_event("CALL_ESTABLISHED")
+    peer.wait_event("CALL_CLOSED")
+    number = newest(core, "call", before)
+    stats = core.wait_event("CallEnded", id=number)["stats"]
+    assert_encrypted(stats, encrypted)
+    peer.stop()
+    assert_both_heard(core, peer, number)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("srtp-mand", "off"), ("", "required")])
+def test_baresip_and_the_core_want_different_things(
+    core_with: Callable[[str], LocalCore], start: Start, theirs: str, ours: str
+) -> None:
+    core = core_with(ours)
+    peer = start(media_encryption=theirs)
+    peer.dial(uri(core, "answer"))
+    closed = peer.wait_event("CALL_CLOSED")
+    assert "488" in closed["param"] or "Not Acceptable" in closed["param"], closed
+    core.dial(peer.uri)
+    failed = core.wait_event("dial_failed", 10)
+    assert failed["status"] in (488, 415), failed
+    assert core.alive()

@@ -28,7 +28,9 @@ class Baresip:
         play: Path,
         codec: str = "pcma",
         answer: str = "auto",
+        media_encryption: str = "",
     ) -> None:
+        """`media_encryption`: "srtp" (keys under RTP/AVP) or "srtp-mand" (RTP/SAVP), none when empty."""
         program = shutil.which("baresip")
         assert program, "baresip is not installed: apt-get install baresip-core"
         self._home = directory
@@ -61,12 +63,14 @@ class Baresip:
         assert from_package, "baresip's modules are not where Debian puts them"
         config.append(f"module_path {from_package}")
         config += [
-            f"module {name}.so" for name in ("g711", "aufile", "aubridge", "sndfile", "uuid")
+            f"module {name}.so" for name in ("g711", "aufile", "aubridge", "sndfile", "uuid", "srtp")
         ]
         config += [f"module_app {name}.so" for name in ("account", "menu", "ctrl_tcp")]
         (directory / "config").write_text("\n".join(config) + "\n", encoding="utf-8")
         (directory / "accounts").write_text(
-            f"<sip:peer@127.0.0.1:{self.port}>;regint=0;audio_codecs={codec};answermode={answer}\n",
+            f"<sip:peer@127.0.0.1:{self.port}>;regint=0;audio_codecs={codec};answermode={answer}"
+            + (f";mediaenc={media_encryption}" if media_encryption else "")
+            + "\n",
             encoding="utf-8",
         )
         (directory / "contacts").write_text("", encoding="utf-8")
