@@ -18,6 +18,7 @@ use crate::media::{CallStats, Distribution, MediaConfig, MediaEngine, MediaStats
 use crate::signalling::{
     attach, detach, next_id, Command, Dial, LogLevel, SignalEvent, SipHandle, SrtpMode, Tenant,
 };
+use crate::watchdog::Watchdog;
 
 /// Longest that [`Engine::stop`] takes.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -97,6 +98,7 @@ pub struct Engine {
     malformed_before: AtomicU64,
     rejected_before: AtomicU64,
     last_stats: Mutex<EngineStats>,
+    watchdog: Mutex<Option<Watchdog>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -119,6 +121,7 @@ impl Engine {
             malformed_before: AtomicU64::new(0),
             rejected_before: AtomicU64::new(0),
             last_stats: Mutex::default(),
+            watchdog: Mutex::new(None),
         })
     }
 
@@ -149,6 +152,7 @@ impl Engine {
         self.rejected_before
             .store(sip.counters.rejected.load(Ordering::Relaxed), Ordering::Relaxed);
         *lock(&self.event_fd) = Some(event_fd);
+        *lock(&self.watchdog) = watch(&tenant, &sip);
         *state = State::Running { tenant, sip, address };
         Ok(address)
     }
@@ -171,6 +175,7 @@ impl Engine {
                 State::New | State::Stopped => return,
             }
         };
+        drop(lock(&self.watchdog).take());
         detach(&sip, tenant.id);
         let deadline = Instant::now() + CLOSE_LIMIT;
         loop {
@@ -433,10 +438,41 @@ impl Engine {
     }
 }
 
+#[cfg(test)]
+impl Engine {
+    /// Blocks a media thread.
+    pub(crate) fn block_media(&self, shard: usize, time: Duration) {
+        if let Ok(tenant) = self.tenant() {
+            tenant.with_media(|m| m.block(shard, time));
+        }
+    }
+
+    /// Blocks the recorder thread.
+    pub(crate) fn block_recorder(&self, time: Duration) {
+        if let Ok(tenant) = self.tenant() {
+            tenant.with_media(|m| m.block_recorder(time));
+        }
+    }
+
+    /// Blocks the SIP thread.
+    pub(crate) fn block_sip(&self, time: Duration) {
+        let _ = self.command(Command::Block(time));
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// An engine serves calls without its watchdog too: a refused thread is told, not an error.
+fn watch(tenant: &Arc<Tenant>, sip: &SipHandle) -> Option<Watchdog> {
+    let mut pulses = tenant.with_media(MediaEngine::pulses).unwrap_or_default();
+    pulses.push(Arc::clone(&sip.pulse));
+    let told = Arc::clone(tenant);
+    let started = Watchdog::start(pulses, move |stall| told.tell(SignalEvent::Stalled(stall)));
+    started.map_err(|e| tenant.log(LogLevel::Warning, format!("watchdog: not started: {e}"))).ok()
 }
 
 /// False when recordings were left incomplete.

@@ -19,6 +19,7 @@ mod record_name;
 pub mod signal;
 mod signalling;
 pub mod transport;
+mod watchdog;
 
 pub use config::EngineConfig;
 pub use dtmf::{DtmfMode, DtmfSource, Key};
@@ -29,3 +30,4 @@ pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};
 pub use intake::{EngineEvent, EventBatch};
 pub use pjsip_sys::{Codec, Extension, Policy, TlsConfig};
 pub use signalling::{Change, LogLevel, SignalEvent, SrtpMode};
+pub use watchdog::Stall;

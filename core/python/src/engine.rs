@@ -18,7 +18,7 @@ use crate::errors::{raise, raise_code};
 use crate::events::{
     Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, Dtmf, DtmfSent, IncomingCall,
     InfoDone, LogMessage, MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged,
-    SpeechEnded, SpeechStarted, TrunkAnswered,
+    SpeechEnded, SpeechStarted, ThreadStalled, TrunkAnswered,
 };
 use crate::stats::{CallStats, EngineStats};
 
@@ -365,6 +365,11 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
         }
         SignalEvent::Trunk { watch, alive, status, reason, rtt_ms, server } => {
             event(py, 0, TrunkAnswered { watch, alive, status, reason, rtt_ms, server })
+        }
+        SignalEvent::Stalled(stall) => {
+            let (stuck_s, over, message) =
+                (stall.stuck.as_secs_f64(), stall.over, stall.to_string());
+            event(py, 0, ThreadStalled { thread: stall.thread, stuck_s, over, message })
         }
         SignalEvent::Log { level, message } => {
             let level = match level {

@@ -45,6 +45,10 @@ event! {
     PlayoutStarted { turn_id: u64, at_ns: u64 }
 }
 event! {
+    /// A thread of the core, or the application, does not come back in time, or has come back.
+    ThreadStalled { thread: String, stuck_s: f64, over: bool, message: String }
+}
+event! {
     /// A turn has left the play-out queue.
     PlayoutFinished { turn_id: u64, samples: u64, at_ns: u64, interrupted: bool }
 }

@@ -50,7 +50,7 @@ mod _core {
         Audio, CallConfirmed, CallEnded, CallHeld, CallProgress, CallResumed, CommandFailed, Dtmf,
         DtmfSent, EarlyMedia, IncomingCall, InfoDone, LogMessage, MediaTimeout, OperationDone,
         PeerReplaced, PlayoutFinished, PlayoutStarted, RegistrationChanged, SpeechEnded,
-        SpeechStarted, TransferAsked, TransferProgress, TrunkAnswered,
+        SpeechStarted, ThreadStalled, TransferAsked, TransferProgress, TrunkAnswered,
     };
     #[pymodule_export]
     use super::guard::GuardConfig;

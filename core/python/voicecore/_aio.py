@@ -7,14 +7,14 @@ import asyncio
 import ipaddress
 import logging
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 
 from voicecore import _core
 from voicecore._address import Address
 from voicecore._blocking import run_to_end
 from voicecore._call import Call
-from voicecore._core import EngineConfig, EngineStats
+from voicecore._core import EngineConfig, EngineStats, ThreadStalled
 from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
 from voicecore._stream import Stream
@@ -41,6 +41,7 @@ class Engine:
         self._incoming: Stream[Call] = Stream(config.max_calls)
         self._events_dropped = 0
         self._draining = False
+        self._stall_callbacks: list[Callable[[ThreadStalled], object]] = []
         # An engine that is forgotten, or still runs when the interpreter ends, closes its
         # recordings and says BYE all the same.
         self._finalizer = weakref.finalize(self, _stop_quietly, self._native)
@@ -359,6 +360,13 @@ class Engine:
         """
         self._native.set_acl(acl)
 
+    def on_stall(self, callback: Callable[[ThreadStalled], object]) -> None:
+        """Calls ``callback(stall)`` in the event loop when a thread is stuck and when it runs again.
+
+        It is logged as a warning in any case.
+        """
+        self._stall_callbacks.append(callback)
+
     def stats(self) -> EngineStats:
         """Counters since start."""
         return self._native.stats(self._events_dropped)
@@ -389,6 +397,8 @@ class Engine:
                 for trunk in self._trunks:
                     if trunk._watch == event.watch:
                         trunk._on_event(event)
+            case _core.ThreadStalled():
+                self._on_stalled(event)
             case _core.LogMessage():
                 _log.log(event.level, "%s", event.message)
             case _ if call is None:
@@ -419,6 +429,11 @@ class Engine:
             case _:
                 if not call._put(event):
                     self._events_dropped += 1
+
+    def _on_stalled(self, event: ThreadStalled) -> None:
+        _log.warning("%s", event.message)
+        for callback in self._stall_callbacks:
+            callback(event)
 
     def _on_incoming(self, call_id: int, event: _core.IncomingCall) -> None:
         call = Call(

@@ -29,6 +29,7 @@ __all__ = [
     "RegistrationChanged",
     "SpeechEnded",
     "SpeechStarted",
+    "ThreadStalled",
     "TransferAsked",
     "TransferProgress",
     "TrunkAnswered",
@@ -1157,6 +1158,42 @@ class LogMessage:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
+@final
+class ThreadStalled:
+    """A thread of the core, or the application itself, does not come back in time, or has come back.
+
+    Told when it is late by its limit (media threads 0.5 s, the recorder 1.5 s, the SIP thread and the application
+    2 s), again each time that has doubled, and once when it runs again. Never for a process that was stopped as a
+    whole, or for a machine that slept.
+    """
+
+    def __new__(
+        cls,
+        *,
+        thread: str,
+        stuck_s: float,
+        over: bool,
+        message: str,
+    ) -> ThreadStalled: ...
+    @property
+    def thread(self) -> str:
+        """As the system names it: ``vc-sip``, ``vc-media-0``, ``vc-record``; ``application`` is who fetches events."""
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long; at its end, how long it was in all."""
+
+    @property
+    def over(self) -> bool:
+        """It runs again."""
+
+    @property
+    def message(self) -> str:
+        """The line that is logged: place, what happened, remedy."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
 _Event: TypeAlias = (
     SpeechStarted
     | SpeechEnded
@@ -1181,6 +1218,7 @@ _Event: TypeAlias = (
     | PeerReplaced
     | RegistrationChanged
     | TrunkAnswered
+    | ThreadStalled
     | LogMessage
 )
 

@@ -58,6 +58,7 @@ pub(crate) fn run(
     let mut next = now_ns() + TICK_NS;
     let mut phase = 0;
     while !stop.load(Ordering::Acquire) {
+        counters.pulse.back_by(next);
         sleep_until(next);
         let now = now_ns();
         let lateness = now.saturating_sub(next);
@@ -77,10 +78,15 @@ pub(crate) fn run(
             shard.skip(missed);
             next += missed * TICK_NS;
         }
+        #[cfg(test)]
+        std::thread::sleep(std::time::Duration::from_millis(
+            counters.block_ms.swap(0, Ordering::Relaxed),
+        ));
         shard.tick(phase, now);
         next += PHASE_NS;
         phase = (phase + 1) % PHASES;
     }
+    counters.pulse.rest();
     shard.take_commands(now_ns());
     shard.remove_all(now_ns());
 }

@@ -2,10 +2,16 @@
 //! Counters one thread writes and any thread reads, without locks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::histogram::Histogram;
 use super::quality::{mos, Delay, Loss};
 use super::{CallStats, Codec, MediaStats, Suite};
+use crate::watchdog::Pulse;
+
+/// A media thread may be this late before it counts as stuck.
+const STUCK: Duration = Duration::from_millis(500);
 
 /// A number with one writer.
 #[derive(Debug, Default)]
@@ -143,14 +149,34 @@ impl CallCounters {
 }
 
 /// A media thread's counters of its clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ClockCounters {
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) ticks: Counter,
     pub(crate) late_ticks: Counter,
     pub(crate) skipped_ticks: Counter,
     pub(crate) max_lateness_us: Counter,
     /// Of each phase, ns.
     pub(crate) lateness: Histogram,
+    /// The next tick blocks for so long.
+    #[cfg(test)]
+    pub(crate) block_ms: AtomicU64,
+}
+
+impl ClockCounters {
+    /// Of the thread with that name.
+    pub(crate) fn new(thread: &str) -> ClockCounters {
+        ClockCounters {
+            pulse: Pulse::new(thread, STUCK),
+            ticks: Counter::default(),
+            late_ticks: Counter::default(),
+            skipped_ticks: Counter::default(),
+            max_lateness_us: Counter::default(),
+            lateness: Histogram::default(),
+            #[cfg(test)]
+            block_ms: AtomicU64::new(0),
+        }
+    }
 }
 
 /// Adds a call's counters to those of all calls.

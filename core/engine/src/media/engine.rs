@@ -25,8 +25,10 @@ use super::waker::Waker;
 use super::{CallStats, MediaConfig, MediaError, MediaParams, MediaStats, Rate};
 use crate::events::{Batch, MediaEvent, Notice};
 use crate::record::{tap, Recorder, RecorderQueues};
+use crate::signal::vad::Bank;
 use crate::transport::rtp::session::Identity;
 use crate::transport::RtpSockets;
+use crate::watchdog::Pulse;
 
 /// Places beyond `max_calls`: calls that have ended but were not drained yet.
 const SPARE_PLACES: usize = 64;
@@ -83,7 +85,7 @@ impl MediaEngine {
         } else {
             None
         };
-        let roster = Mutex::new(Roster::new(shards, places));
+        let roster = Mutex::new(Roster::new(shards, places, Bank::lanes()));
         let mut engine = MediaEngine {
             cfg,
             waker,
@@ -108,13 +110,14 @@ impl MediaEngine {
         let commands = Arc::new(ArrayQueue::new(4096 + places * 8));
         let (outbox, inbox) = rings(places, Arc::clone(&self.garbage), Arc::clone(&self.dropped));
         let polls = Polls::new().map_err(start("epoll"))?;
-        let clock = Arc::new(ClockCounters::default());
+        let name = format!("vc-media-{number}");
+        let clock = Arc::new(ClockCounters::new(&name));
         let (counters, flag) = (Arc::clone(&clock), Arc::clone(&self.stop));
         let (core, priority) = (self.cfg.cores.get(number).copied(), self.cfg.priority);
         let (asked, woken) = (Arc::clone(&commands), Arc::clone(&self.waker));
         let wide = self.cfg.wideband;
         let thread = std::thread::Builder::new()
-            .name(format!("vc-media-{number}"))
+            .name(name)
             .spawn(move || {
                 let shard = Shard::new(number, places, wide, asked, outbox, woken, polls);
                 clock::run(shard, core, priority, &counters, &flag);
@@ -133,6 +136,13 @@ impl MediaEngine {
     /// Makes [`MediaEngine::event_fd`] readable, for events that come from elsewhere (signalling).
     pub fn wake(&self) {
         self.waker.wake();
+    }
+
+    /// Signs of life of all its threads, and of whoever drains.
+    pub(crate) fn pulses(&self) -> Vec<Arc<Pulse>> {
+        let media = self.workers.iter().map(|w| &w.clock.pulse);
+        let recorder = self.recorder.iter().map(Recorder::pulse);
+        media.chain(recorder).chain([self.waker.pulse()]).map(Arc::clone).collect()
     }
 
     /// Takes a call: its sockets are read from the next tick on, media flows after `set_media`.
@@ -396,6 +406,18 @@ impl MediaEngine {
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(MediaError::Busy)
+    }
+}
+
+#[cfg(test)]
+impl MediaEngine {
+    pub(crate) fn block(&self, shard: usize, time: Duration) {
+        let block = self.workers.get(shard).map(|w| &w.clock.block_ms);
+        block.inspect(|ms| ms.store(time.as_millis() as u64, Ordering::Relaxed));
+    }
+
+    pub(crate) fn block_recorder(&self, time: Duration) {
+        self.records.block_ms.store(time.as_millis() as u64, Ordering::Relaxed);
     }
 }
 

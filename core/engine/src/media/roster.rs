@@ -13,10 +13,6 @@ use super::{CallStats, MediaError, MediaStats};
 /// Parts of the 20 ms tick; each call is dealt with in one of them, so that no frame waits for a
 /// thousand others and packets leave evenly.
 pub(crate) const PHASES: usize = 4;
-/// Calls whose windows fill the lanes of one pass of the voice activity network: 16 lanes, and a
-/// call has a window in five of eight ticks. A pass costs the same however few lanes it fills, so
-/// a phase gets that many calls before the next one gets its first.
-const FULL_LANES: usize = 26;
 
 /// Where a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +55,8 @@ struct Room {
     free: Vec<usize>,
     /// Running calls by phase.
     load: [usize; PHASES],
+    /// Calls that fill a pass of voice activity.
+    full: usize,
 }
 
 impl Room {
@@ -68,7 +66,7 @@ impl Room {
 
     /// The phase for the next call.
     fn phase(&self) -> usize {
-        let begun = |n: usize| n > 0 && n < FULL_LANES;
+        let begun = |n: usize| n > 0 && n < self.full;
         let mut best = 0;
         for (phase, &n) in self.load.iter().enumerate() {
             let best_n = self.load.get(best).copied().unwrap_or(0);
@@ -98,9 +96,13 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Nobody yet; `places` on each of `shards`.
-    pub(crate) fn new(shards: usize, places: usize) -> Roster {
-        let room = |_| Room { free: (0..places).rev().collect(), load: [0; PHASES] };
+    /// Nobody yet; `places` on each of `shards`. One pass of the voice activity network takes
+    /// `lanes` windows, reads all weights and costs the same however few it gets; so a phase gets
+    /// the calls for one pass before the next phase gets its first.
+    pub(crate) fn new(shards: usize, places: usize, lanes: usize) -> Roster {
+        // A call has a window in five of eight ticks.
+        let full = lanes * 8 / 5;
+        let room = |_| Room { free: (0..places).rev().collect(), load: [0; PHASES], full };
         Roster {
             calls: HashMap::new(),
             rooms: (0..shards).map(room).collect(),
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     fn roster(shards: usize, calls: u64) -> Roster {
-        let mut roster = Roster::new(shards, 600);
+        let mut roster = Roster::new(shards, 600, 16);
         for call in 0..calls {
             seat(&mut roster, call);
         }
@@ -222,8 +224,8 @@ mod tests {
     #[test]
     fn few_calls_share_a_phase_so_that_lanes_are_full() {
         assert_eq!(loads(&roster(1, 20)), [[20, 0, 0, 0]]);
-        assert_eq!(loads(&roster(1, 30)), [[26, 4, 0, 0]]);
-        assert_eq!(loads(&roster(2, 60)), [[26, 4, 0, 0], [26, 4, 0, 0]]);
+        assert_eq!(loads(&roster(1, 30)), [[25, 5, 0, 0]]);
+        assert_eq!(loads(&roster(2, 60)), [[25, 5, 0, 0], [25, 5, 0, 0]]);
     }
 
     #[test]
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn no_two_calls_have_one_place_and_the_limit_holds() {
-        let mut roster = Roster::new(2, 5);
+        let mut roster = Roster::new(2, 5, 16);
         let voice = |call| Voice::new(call, 1.0, Arc::new(Level::default()));
         let mut seats = Vec::new();
         for call in 0..8 {

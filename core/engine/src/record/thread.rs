@@ -13,8 +13,10 @@ use crossbeam_queue::ArrayQueue;
 use super::tap::Reel;
 use super::wav::Wav;
 use crate::events::Notice;
+use crate::media::now_ns;
 use crate::media::outbox::{Garbage, Record};
 use crate::media::waker::Waker;
+use crate::watchdog::Pulse;
 
 /// How often rings are emptied. Far below their second or two.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -24,6 +26,8 @@ const REFRESH: u32 = 10;
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
 /// Periods between two attempts after a disk error.
 const RETRY: u32 = 10;
+/// The recorder may be this late before it counts as stuck: before a ring of two seconds is full.
+const STUCK: Duration = Duration::from_millis(1500);
 
 /// What the recorder shares with the other threads.
 #[derive(Debug)]
@@ -35,6 +39,9 @@ pub(crate) struct RecorderQueues {
     /// Recordings with a disk error.
     pub(crate) errors: AtomicU64,
     stop: AtomicBool,
+    /// The next round blocks for so long.
+    #[cfg(test)]
+    pub(crate) block_ms: AtomicU64,
 }
 
 impl RecorderQueues {
@@ -44,6 +51,8 @@ impl RecorderQueues {
             events: ArrayQueue::new(calls * 4),
             errors: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            #[cfg(test)]
+            block_ms: AtomicU64::new(0),
         }
     }
 }
@@ -52,6 +61,7 @@ impl RecorderQueues {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     queues: Arc<RecorderQueues>,
+    pulse: Arc<Pulse>,
     thread: JoinHandle<()>,
 }
 
@@ -62,18 +72,26 @@ impl Recorder {
         waker: Arc<Waker>,
     ) -> io::Result<Recorder> {
         let shared = Arc::clone(&queues);
+        let pulse = Pulse::new("vc-record", STUCK);
+        let beat = Arc::clone(&pulse);
         let thread = Builder::new().name("vc-record".into()).spawn(move || {
             let mut desk = Desk { queues: shared, waker, open: Vec::new(), buffer: Vec::new() };
             while !desk.queues.stop.load(Ordering::Acquire) {
                 desk.round();
                 // The media thread's buffers are freed here, whoever else may sleep.
                 while garbage.pop().is_some() {}
+                beat.back_by(now_ns() + PERIOD.as_nanos() as u64);
                 std::thread::park_timeout(PERIOD);
             }
+            beat.rest();
             desk.round();
             desk.close_all();
         })?;
-        Ok(Recorder { queues, thread })
+        Ok(Recorder { queues, pulse, thread })
+    }
+
+    pub(crate) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
     }
 
     /// Completes all recordings and ends the thread. Calls must be finished. False when storage
@@ -118,6 +136,8 @@ struct Desk {
 
 impl Desk {
     fn round(&mut self) {
+        #[cfg(test)]
+        std::thread::sleep(Duration::from_millis(self.queues.block_ms.swap(0, Ordering::Relaxed)));
         while let Some((call, path, reel)) = self.queues.new.pop() {
             self.open.push(Recording {
                 call,

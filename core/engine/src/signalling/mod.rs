@@ -39,7 +39,10 @@ use crate::dtmf::Key;
 use crate::error::SignallingError;
 use crate::guard::{Draining, GuardCounters, Network};
 use crate::media::MediaEngine;
+use crate::watchdog::Pulse;
 
+/// The SIP thread may be this late before it counts as stuck.
+const STUCK: Duration = Duration::from_secs(2);
 /// Commands that may wait for the SIP thread.
 const COMMANDS: usize = 4096;
 /// Longest a detach may take: BYEs and unregistrations that get no answer.
@@ -176,6 +179,9 @@ pub(crate) enum Command {
         tenant: u64,
         acl: Option<Vec<Network>>,
     },
+    /// Does nothing for so long.
+    #[cfg(test)]
+    Block(Duration),
     Quit,
 }
 
@@ -192,6 +198,7 @@ pub(crate) struct SipHandle {
     commands: SyncSender<Command>,
     waker: Waker,
     pub counters: Arc<StackCounters>,
+    pub pulse: Arc<Pulse>,
 }
 
 impl SipHandle {
@@ -274,14 +281,18 @@ fn start_thread(setup: StackSetup) -> Result<Running, SignallingError> {
     let (ready, started) = mpsc::sync_channel(1);
     let counters = Arc::new(StackCounters::default());
     let shared = Arc::clone(&counters);
+    let pulse = Pulse::new("vc-sip", STUCK);
+    let beat = Arc::clone(&pulse);
     let thread = std::thread::Builder::new()
         .name("vc-sip".to_owned())
-        .spawn(move || thread::run(&setup, &inbox, &ready, &shared))
+        .spawn(move || thread::run(&setup, &inbox, &ready, &shared, &beat))
         .map_err(|e| SignallingError::StartFailed(format!("no thread: {e}")))?;
     match wait(&started, Duration::from_secs(10)).and_then(|r| r) {
-        Ok(waker) => {
-            Ok(Running { handle: SipHandle { commands, waker, counters }, thread, engines: 0 })
-        }
+        Ok(waker) => Ok(Running {
+            handle: SipHandle { commands, waker, counters, pulse },
+            thread,
+            engines: 0,
+        }),
         Err(e) => {
             let _ = thread.join();
             Err(e)

@@ -2,6 +2,7 @@
 //! Events of signalling on their way to the application, bounded.
 
 use crate::dtmf::Key;
+use crate::watchdog::Stall;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -169,6 +170,8 @@ pub enum SignalEvent {
         /// `address:port` of the server that answered or did not.
         server: Option<String>,
     },
+    /// A thread of the engine, or the application, does not come back in time, or has come back.
+    Stalled(Stall),
     /// A line for the log, without personal data.
     Log {
         /// How grave.
@@ -216,7 +219,10 @@ impl EventQueue {
     }
 
     pub(crate) fn push(&self, event: SignalEvent) {
-        let droppable = matches!(event, SignalEvent::Log { .. } | SignalEvent::Progress { .. });
+        let droppable = matches!(
+            event,
+            SignalEvent::Log { .. } | SignalEvent::Progress { .. } | SignalEvent::Stalled(_)
+        );
         let mut events = self.lock();
         if droppable && events.len() >= self.limit {
             self.dropped.fetch_add(1, Ordering::Relaxed);

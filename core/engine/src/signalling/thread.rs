@@ -18,6 +18,8 @@ use super::trunks::Trunks;
 use super::{Command, StackCounters, StackSetup, Tenant, DETACH_LIMIT};
 use crate::error::SignallingError;
 use crate::guard::{GuardSetup, Guards};
+use crate::media::now_ns;
+use crate::watchdog::Pulse;
 
 /// Calls of the whole process. Each engine has its own `max_calls` below that.
 const STACK_CALLS: usize = 4000;
@@ -53,6 +55,7 @@ pub(super) fn run(
     inbox: &Receiver<Command>,
     ready: &SyncSender<Result<Waker, SignallingError>>,
     counters: &StackCounters,
+    pulse: &Pulse,
 ) {
     let config = EndpointConfig {
         user_agent: setup.user_agent.clone(),
@@ -85,7 +88,9 @@ pub(super) fn run(
     let mut events = Vec::with_capacity(256);
     loop {
         let leaving = sip.tenants.values().any(Attached::is_leaving);
-        if let Err(e) = sip.endpoint.poll(if leaving { LEAVING } else { IDLE }, &mut events) {
+        let timeout = if leaving { LEAVING } else { IDLE };
+        pulse.back_by(now_ns() + timeout.as_nanos() as u64);
+        if let Err(e) = sip.endpoint.poll(timeout, &mut events) {
             sip.log_all(LogLevel::Error, &format!("SIP poll: {e}"));
             // An error that stays must not become a busy loop.
             std::thread::sleep(Duration::from_millis(10));
@@ -145,6 +150,8 @@ impl Sip {
                 self.trunks.on_command(&mut self.endpoint, &self.tenants, command);
             }
             Command::SetAcl { tenant, acl } => self.guards.set_acl(tenant, acl),
+            #[cfg(test)]
+            Command::Block(time) => std::thread::sleep(time),
             Command::Quit => {}
         }
     }

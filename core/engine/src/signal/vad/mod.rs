@@ -104,6 +104,12 @@ impl Bank {
         self.backend.name()
     }
 
+    /// Windows that one pass takes on the fastest instruction set of this processor.
+    pub fn lanes() -> usize {
+        let backend = Backend::available().next().unwrap_or(Backend::Scalar);
+        backend.tiles().iter().map(|tile| tile.calls).max().unwrap_or(1)
+    }
+
     /// Sample rate of the windows.
     pub fn rate(&self) -> Rate {
         self.rate
