@@ -84,7 +84,7 @@ class EngineConfig:
         media_timeout_dtx_s: float | None = None,
         dtmf: str = "auto",
         playout_max_s: float = 120.0,
-        media_cores: Sequence[int] = (),
+        media_cores: Sequence[int] = ...,
         media_priority: int | None = None,
         guard: GuardConfig | None = None,
         srtp: str = "off",
