@@ -64,6 +64,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "jitter_max_ms": media.jitter_max_ms,
         "media_timeout_s": media.timeout_s,
         "media_timeout_dtx_s": media.timeout_dtx_s,
+        "comfort_noise": media.comfort_noise,
         "dtmf": media.dtmf,
         "playout_max_s": media.playout_max_s,
         "media_cores": media.cores,

@@ -137,6 +137,7 @@ class Media:
     timeout_s: float = setting(30.0, low=1, high=3_600)
     timeout_dtx_s: float | None = setting(None, low=1, high=86_400)
     dtmf: str = setting("auto", choices=("auto", "rtp", "info"))
+    comfort_noise: bool = setting(False)
     playout_max_s: float = setting(120.0, low=5, high=600)
     cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)

@@ -34,6 +34,9 @@ pub struct EngineConfig {
     pub codecs: Vec<Codec>,
     /// Whether media is encrypted with keys from the SDP (RFC 4568). A call may differ ([`crate::DialParams`]).
     pub srtp: SrtpMode,
+    /// Offer comfort noise (RFC 3389), so that peers may send less while their user is silent. It is
+    /// always accepted when a peer offers it, and never sent.
+    pub comfort_noise: bool,
     /// Calls at once; the next one is answered 503.
     pub max_calls: usize,
     /// Text of the User-Agent header.
@@ -88,6 +91,7 @@ impl Default for EngineConfig {
             rtp_ports: (16384, 32767),
             codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
             srtp: SrtpMode::Off,
+            comfort_noise: false,
             max_calls: 200,
             user_agent: "voice-edge".to_owned(),
             dialogs: Policy::default(),

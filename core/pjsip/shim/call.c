@@ -288,7 +288,7 @@ static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_par
         vc_log(2, why);
         return;
     }
-    vc_rtcp_answer(inv->pool_prov, answer, param->offer);
+    vc_shape_answer(inv->pool_prov, answer, param->offer);
     pjsip_inv_set_sdp_answer(inv, answer);
 }
 
@@ -296,7 +296,7 @@ static void on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer)
 {
     vc_call *call = vc_call_of(inv);
     *offer = call && call->sdp ? vc_srtp_offer(inv->pool_prov, call->sdp, call) : NULL;
-    vc_rtcp_offer(inv, *offer);
+    vc_shape_offer(inv, *offer);
 }
 
 static void add_capability(pjsip_tx_data *tdata, int type)

@@ -110,7 +110,7 @@ pj_status_t vc_local_sdp(vc_call *call)
     const char *why = "";
     pjmedia_sdp_session *sdp = offer ? vc_srtp_answer(call->inv->pool_prov, call->sdp, offer, &why)
                                      : vc_srtp_offer(call->inv->pool_prov, call->sdp, call);
-    vc_rtcp_answer(call->inv->pool_prov, sdp, offer);
+    vc_shape_answer(call->inv->pool_prov, sdp, offer);
     return sdp ? pjsip_inv_set_local_sdp(call->inv, sdp) : PJMEDIA_SDPNEG_EINVANSTP;
 }
 

@@ -220,6 +220,8 @@ void vc_guard_opened(pjsip_rx_data *rdata, uint64_t call);
 
 /* rtcp.c */
 void vc_rtcp_answer(pj_pool_t *pool, pjmedia_sdp_session *answer, const pjmedia_sdp_session *offer);
+void vc_shape_answer(pj_pool_t *pool, pjmedia_sdp_session *answer, const pjmedia_sdp_session *offer);
+void vc_shape_offer(const pjsip_inv_session *inv, pjmedia_sdp_session *offer);
 void vc_rtcp_offer(const pjsip_inv_session *inv, pjmedia_sdp_session *offer);
 unsigned vc_rtcp_way(const pjmedia_sdp_media *ours, const pjmedia_sdp_media *theirs);
 
@@ -232,6 +234,8 @@ void vc_incoming(pjsip_rx_data *rdata);
 
 /* media.c */
 unsigned vc_media_codecs(const pjmedia_sdp_session *sdp);
+unsigned vc_media_ptime(const pjmedia_sdp_media *m, unsigned absent);
+pj_bool_t vc_media_has_noise(const pjmedia_sdp_media *m);
 pj_bool_t vc_media_usable(const pjmedia_sdp_session *sdp, const pjmedia_sdp_media *m, unsigned codecs);
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs);
 pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote, vc_media *out);

@@ -22,7 +22,8 @@ static unsigned payload_type(const pj_str_t *fmt)
     return value <= 127 ? value : NO_PT;
 }
 
-/* Whether format i has this encoding at 8 kHz, by rtpmap or else by its static number. */
+/* Whether format i has this encoding and an RTP clock of 8 kHz, by rtpmap or else by its static number. Some write the
+ * sampling rate of G.722 there, and mean the clock of RFC 3551 4.5.2 all the same. */
 static pj_bool_t format_is(const pjmedia_sdp_media *m, unsigned i, const char *name, unsigned static_pt)
 {
     const pjmedia_sdp_attr *attr = pjmedia_sdp_media_find_attr2(m, "rtpmap", &m->desc.fmt[i]);
@@ -33,7 +34,8 @@ static pj_bool_t format_is(const pjmedia_sdp_media *m, unsigned i, const char *n
     if (pjmedia_sdp_attr_get_rtpmap(attr, &map) != PJ_SUCCESS) {
         return PJ_FALSE;
     }
-    return pj_stricmp2(&map.enc_name, name) == 0 && map.clock_rate == 8000;
+    return pj_stricmp2(&map.enc_name, name) == 0 &&
+           (map.clock_rate == 8000 || (static_pt == 9 && map.clock_rate == 16000));
 }
 
 static unsigned codec_of(const pjmedia_sdp_media *m, unsigned i)
@@ -172,11 +174,16 @@ static unsigned ms_of(const pjmedia_sdp_media *m, const char *name, unsigned abs
     return ms >= 10 && ms <= 200 ? (unsigned)ms : absent;
 }
 
-/* What the peer wants to get (RFC 8866 6.4): a=ptime, 20 ms without, and never more than its a=maxptime. */
-static unsigned ptime_of(const pjmedia_sdp_media *m)
+/* What a side wants to get (RFC 8866 6.4): a=ptime, `absent` without, and never more than its a=maxptime. */
+unsigned vc_media_ptime(const pjmedia_sdp_media *m, unsigned absent)
 {
-    unsigned wanted = ms_of(m, "ptime", 20), most = ms_of(m, "maxptime", 200);
+    unsigned wanted = ms_of(m, "ptime", absent), most = ms_of(m, "maxptime", 200);
     return PJ_MIN(wanted, most / 10 * 10);
+}
+
+pj_bool_t vc_media_has_noise(const pjmedia_sdp_media *m)
+{
+    return pt_of_noise(m) != NO_PT;
 }
 
 /* a=rtcp (RFC 3605), else RTP's port + 1. */
@@ -229,7 +236,7 @@ pj_bool_t vc_media_describe(const pjmedia_sdp_session *local, const pjmedia_sdp_
         out->tx_event_pt = (uint8_t)(rx != NO_PT ? tx : NO_PT);
         out->rx_event_pt = (uint8_t)(tx != NO_PT ? rx : NO_PT);
         out->cn_pt = (uint8_t)(pt_of_noise(theirs) != NO_PT ? pt_of_noise(ours) : NO_PT);
-        out->ptime_ms = (uint8_t)ptime_of(theirs);
+        out->ptime_ms = (uint8_t)vc_media_ptime(theirs, 20);
         out->direction = (uint8_t)vc_rtcp_way(ours, theirs);
         vc_addr_from(&rtp, &out->rtp);
         rtcp_of(remote, theirs, &rtp, &out->rtcp);

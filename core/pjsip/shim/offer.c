@@ -73,7 +73,7 @@ static void offer_try(vc_call *call)
         return;
     }
     offer = vc_srtp_offer(call->inv->pool_prov, call->sdp, call);
-    vc_rtcp_offer(call->inv, offer);
+    vc_shape_offer(call->inv, offer);
     status = update ? pjsip_inv_update(call->inv, NULL, offer, &tdata)
                     : pjsip_inv_reinvite(call->inv, NULL, offer, &tdata);
     if (status == PJ_SUCCESS) {

@@ -132,7 +132,7 @@ fn shown(path: Option<&Path>) -> Option<String> {
 impl EngineConfig {
     #[new]
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
-        codecs=default_codecs(), max_calls=200, user_agent="voice-edge", tls_port=5061, tls_ca_file=None, tls_cert_file=None,
+        codecs=default_codecs(), comfort_noise=false, max_calls=200, user_agent="voice-edge", tls_port=5061, tls_ca_file=None, tls_cert_file=None,
         tls_key_file=None, tls_verify_client=false, nameservers=Vec::new(), prack="supported", session_timer="supported",
         session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
         recording_dir=None, vad=true, preroll_ms=300,
@@ -149,6 +149,7 @@ impl EngineConfig {
         public_address: Option<&str>,
         rtp_ports: (i64, i64),
         codecs: Vec<String>,
+        comfort_noise: bool,
         max_calls: i64,
         user_agent: &str,
         tls_port: i64,
@@ -192,6 +193,7 @@ impl EngineConfig {
                 ranged(py, "rtp_ports", rtp_ports.1)?,
             ),
             codecs: codecs.iter().map(|n| codec(py, n)).collect::<PyResult<_>>()?,
+            comfort_noise,
             max_calls: ranged(py, "max_calls", max_calls)?,
             user_agent: user_agent.to_owned(),
             tls_port: ranged(py, "tls_port", tls_port)?,
@@ -265,6 +267,11 @@ impl EngineConfig {
     #[getter]
     fn codecs(&self) -> Vec<&'static str> {
         self.inner.codecs.iter().map(|c| c.name()).collect()
+    }
+
+    #[getter]
+    fn comfort_noise(&self) -> bool {
+        self.inner.comfort_noise
     }
 
     #[getter]

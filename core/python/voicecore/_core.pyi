@@ -56,6 +56,7 @@ class EngineConfig:
         public_address: str | None = None,
         rtp_ports: tuple[int, int] = ...,
         codecs: Sequence[str] = ...,
+        comfort_noise: bool = False,
         max_calls: int = 200,
         user_agent: str = "voice-edge",
         tls_port: int = 5061,
@@ -101,6 +102,8 @@ class EngineConfig:
             codecs: "PCMA", "PCMU", "G722", in the order they are offered; all in this order unless
                 given. Of a peer's offer its first choice among them is taken. A call on G722 has
                 16 kHz inside; see `Call.rate`.
+            comfort_noise: offer it (RFC 3389), so that peers may send less while their user is
+                silent. It is accepted whenever a peer offers it, and never sent.
             max_calls: the next call is answered 503.
             user_agent: of the first engine in the process.
             tls_port: where TLS is listened for, when there is a certificate; 0 takes any free port.
@@ -161,6 +164,8 @@ class EngineConfig:
     def rtp_ports(self) -> tuple[int, int]: ...
     @property
     def codecs(self) -> list[str]: ...
+    @property
+    def comfort_noise(self) -> bool: ...
     @property
     def max_calls(self) -> int: ...
     @property

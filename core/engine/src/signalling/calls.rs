@@ -94,7 +94,7 @@ impl Calls {
         endpoint: &mut Endpoint,
         attached: &Attached,
         sip: CallId,
-        source: SocketAddr,
+        (source, has_offer): (SocketAddr, bool),
         event: impl FnOnce(u64) -> SignalEvent,
     ) {
         let tenant = &attached.tenant;
@@ -107,10 +107,11 @@ impl Calls {
             return;
         }
         let mode = tenant.config.srtp;
-        let prepared = prepare(tenant, id, Some(source.ip()), mode).and_then(|prepared| {
-            endpoint.set_local_sdp(sip, &prepared.sdp).map_err(SignallingError::from)?;
-            Ok(prepared)
-        });
+        let prepared =
+            prepare(tenant, id, Some(source.ip()), mode, has_offer).and_then(|prepared| {
+                endpoint.set_local_sdp(sip, &prepared.sdp).map_err(SignallingError::from)?;
+                Ok(prepared)
+            });
         match prepared {
             Ok(prepared) => {
                 self.insert(id, Call::new(sip, tenant, prepared, true, Some(source.ip())));
@@ -143,7 +144,7 @@ impl Calls {
             Err(SignallingError::Sip(SipError::TooManyCalls(tenant.config.max_calls)).into())
         } else {
             let mode = dial.srtp.unwrap_or(tenant.config.srtp);
-            prepare(tenant, id, dial.towards, mode).and_then(|prepared| {
+            prepare(tenant, id, dial.towards, mode, dial.late_offer).and_then(|prepared| {
                 let credentials = dial.credentials.map(|(username, password)| Credentials {
                     realm: "*".to_owned(),
                     username,
@@ -374,11 +375,13 @@ struct Prepared {
 }
 
 /// Opens the sockets of a call, hands them to the media thread and writes our SDP.
+/// `answers`: the peer makes the offer.
 fn prepare(
     tenant: &Tenant,
     id: u64,
     peer: Option<IpAddr>,
     srtp: SrtpMode,
+    answers: bool,
 ) -> Result<Prepared, EngineError> {
     let config = &tenant.config;
     let sockets = RtpSockets::open(config.bind, config.rtp_ports).map_err(|e| match e.kind() {
@@ -405,6 +408,7 @@ fn prepare(
         codecs: &config.codecs,
         profile: srtp.profile(),
         crypto: &crypto,
+        comfort_noise: config.comfort_noise || answers,
     });
     let recording = config.recording_dir.as_ref().map(|dir| dir.join(recording_name(now, id)));
     match tenant.with_media(|m| m.add_call(id, sockets, recording.clone())) {

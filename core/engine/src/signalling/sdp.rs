@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 /// Dynamic payload type we offer telephone-event with. In an answer the stack takes the peer's.
 const TELEPHONE_EVENT: u8 = 101;
 
+/// Static payload type of comfort noise, which has an RTP clock of 8000 Hz like all our codecs.
+const COMFORT_NOISE: u8 = 13;
+
 /// What goes into the description of one call.
 pub(crate) struct LocalMedia<'a> {
     /// Numeric session id, unique per call (RFC 8866 section 5.2).
@@ -27,6 +30,8 @@ pub(crate) struct LocalMedia<'a> {
     pub profile: &'a str,
     /// Lines of `a=crypto`; none without SRTP.
     pub crypto: &'a str,
+    /// Comfort noise (RFC 3389) is understood. In an answer the stack keeps it only if offered.
+    pub comfort_noise: bool,
 }
 
 /// SDP text with CRLF line ends.
@@ -46,6 +51,9 @@ pub(crate) fn describe(media: &LocalMedia<'_>) -> Zeroizing<String> {
     for codec in media.codecs {
         let _ = write!(sdp, " {}", codec.static_payload_type());
     }
+    if media.comfort_noise {
+        let _ = write!(sdp, " {COMFORT_NOISE}");
+    }
     let _ = write!(sdp, " {TELEPHONE_EVENT}\r\n");
     // RFC 3605: only where it is not the port above RTP's.
     if Some(media.rtcp_port) != media.rtp_port.checked_add(1) {
@@ -61,6 +69,9 @@ pub(crate) fn describe(media: &LocalMedia<'_>) -> Zeroizing<String> {
         );
     }
     sdp.push_str(media.crypto);
+    if media.comfort_noise {
+        let _ = write!(sdp, "a=rtpmap:{COMFORT_NOISE} CN/8000\r\n");
+    }
     // RFC 4733 section 2.5.1.1: 0-15 are the keys, 16 is flash.
     let _ = write!(
         sdp,
@@ -83,7 +94,26 @@ mod tests {
             codecs: &[Codec::Pcma, Codec::Pcmu],
             profile: "RTP/AVP",
             crypto: "",
+            comfort_noise: false,
         })
+    }
+
+    #[test]
+    fn wideband_and_comfort_noise() {
+        let text = describe(&LocalMedia {
+            session_id: 1,
+            address: [192, 0, 2, 1].into(),
+            rtp_port: 4000,
+            rtcp_port: 4001,
+            codecs: &[Codec::G722, Codec::Pcma],
+            profile: "RTP/AVP",
+            crypto: "",
+            comfort_noise: true,
+        });
+        assert!(text.contains("m=audio 4000 RTP/AVP 9 8 13 101\r\n"), "{text}");
+        // The clock, not the sampling rate (RFC 3551 section 4.5.2).
+        assert!(text.contains("a=rtpmap:9 G722/8000\r\n"), "{text}");
+        assert!(text.contains("a=rtpmap:13 CN/8000\r\n"), "{text}");
     }
 
     #[test]

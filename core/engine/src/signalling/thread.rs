@@ -250,20 +250,13 @@ impl Sip {
 
     fn on_event(&mut self, event: SipEvent) {
         match event {
-            SipEvent::Incoming {
-                call,
-                sip_call_id,
-                from,
-                to,
-                request_uri,
-                source,
-                has_offer: _,
-            } => {
+            SipEvent::Incoming { call, sip_call_id, from, to, request_uri, source, has_offer } => {
                 let Some(attached) = owner(&self.tenants, &self.idle, &request_uri) else {
                     let _ = self.endpoint.reject(call, 503, None);
                     return;
                 };
-                self.calls.incoming(&mut self.endpoint, attached, call, source, |id| {
+                let from_whom = (source, has_offer);
+                self.calls.incoming(&mut self.endpoint, attached, call, from_whom, |id| {
                     SignalEvent::Incoming {
                         call: id,
                         sip_call_id,
