@@ -10,3 +10,4 @@ mod rig;
 mod send;
 mod shards;
 mod srtp;
+mod wide;
