@@ -109,7 +109,8 @@ mod tests {
             profile: "RTP/AVP",
             crypto: "",
             comfort_noise: true,
-        });
+        })
+        .to_string();
         assert!(text.contains("m=audio 4000 RTP/AVP 9 8 13 101\r\n"), "{text}");
         // The clock, not the sampling rate (RFC 3551 section 4.5.2).
         assert!(text.contains("a=rtpmap:9 G722/8000\r\n"), "{text}");
