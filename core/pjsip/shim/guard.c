@@ -123,12 +123,27 @@ void vc_guard_opened(pjsip_rx_data *rdata, uint64_t call)
     ask(&query, &reply);
 }
 
+/* What follows a message in its datagram is to be thrown away (RFC 3261 18.3); PJSIP would take it for another one. */
+static pj_bool_t is_surplus(const pjsip_tp_rx_data *data)
+{
+    const char *at = data->rdata->pkt_info.packet;
+    if ((data->tp->flag & PJSIP_TRANSPORT_DATAGRAM) == 0) {
+        return PJ_FALSE;
+    }
+    while (at < (const char *)data->data && (*at == '\r' || *at == '\n')) {
+        at++;
+    }
+    return at < (const char *)data->data;
+}
+
 static pj_status_t on_data(pjsip_tp_rx_data *data)
 {
     vc_gate_query query = query_of(VC_GATE_PACKET, data->rdata);
     vc_gate_reply reply;
     query.text = (vc_str){data->data, data->len};
-    if (ask(&query, &reply) != VC_GATE_PASS) {
+    if (is_surplus(data)) {
+        data->len = 0;
+    } else if (ask(&query, &reply) != VC_GATE_PASS) {
         data->len = 0;
         if (query.flags & VC_GATE_STREAM) {
             pjsip_transport_shutdown(data->tp);
@@ -169,7 +184,7 @@ static pj_bool_t on_rx_request(pjsip_rx_data *rdata)
             query.flags |= VC_GATE_IN_DIALOG;
         }
     }
-    return !passes(rdata, &query);
+    return !passes(rdata, &query) || !vc_strict(rdata);
 }
 
 static pj_status_t on_tx_request(pjsip_tx_data *tdata)
@@ -221,6 +236,11 @@ pj_status_t vc_guard_init(pjsip_endpoint *sip)
 void vc_set_gate(vc_endpoint *ep, vc_gate_fn gate)
 {
     ep->gate = gate;
+}
+
+void vc_set_refusal(vc_endpoint *ep, vc_refusal_fn refusal)
+{
+    ep->refusal = refusal;
 }
 
 size_t vc_hash(int sha256, const uint8_t *data, size_t len, uint8_t out[32])

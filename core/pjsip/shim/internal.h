@@ -99,6 +99,7 @@ struct vc_endpoint {
     void *user;
     vc_sdes_fn sdes;
     vc_gate_fn gate; /* NULL: all pass */
+    vc_refusal_fn refusal;
     unsigned codecs;
     unsigned max_calls;
     pj_str_t user_agent;
@@ -211,6 +212,10 @@ pj_bool_t vc_target_parse(const pjmedia_sdp_session *sdp, const pjmedia_sdp_medi
 pj_bool_t vc_target_ok(const pj_sockaddr *address);
 pj_bool_t vc_target_loops(const pjmedia_sdp_session *offer, const pj_sockaddr *source);
 pj_bool_t vc_target_reachable(const pjmedia_sdp_session *offer, const pjmedia_sdp_session *local);
+
+/* strict.c */
+pj_bool_t vc_strict(pjsip_rx_data *rdata);
+void vc_strict_answer(pjsip_tp_dropped_data *data);
 
 /* guard.c */
 pj_status_t vc_guard_init(pjsip_endpoint *sip);

@@ -207,7 +207,9 @@ void vc_on_dropped(pjsip_tp_dropped_data *data)
     }
     event.text[0] = (vc_str){text, vc_error_text(data->status, text, sizeof(text))};
     if (data->rdata) {
-        vc_guard_may_answer(data->rdata);
+        if (vc_guard_may_answer(data->rdata)) {
+            vc_strict_answer(data);
+        }
         vc_addr_from(&data->rdata->pkt_info.src_addr, &event.source);
     } else if (data->tp && pj_sockaddr_has_addr(&data->tp->key.rem_addr)) {
         vc_addr_from(&data->tp->key.rem_addr, &event.source);

@@ -185,9 +185,14 @@ typedef struct vc_gate_reply {
 /* As vc_event_fn. The reply comes as PASS. */
 typedef void (*vc_gate_fn)(void *user, const vc_gate_query *query, vc_gate_reply *reply);
 
+/* Makes the answer to a request that did not parse: its length in out, and where it goes; 0 when there is none. */
+typedef size_t (*vc_refusal_fn)(void *user, vc_str request, const vc_addr *source, uint32_t stream, uint8_t *out,
+                                size_t size, vc_addr *to);
+
 int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint **out);
 void vc_destroy(vc_endpoint *ep);
 void vc_set_gate(vc_endpoint *ep, vc_gate_fn gate);
+void vc_set_refusal(vc_endpoint *ep, vc_refusal_fn refusal);
 
 typedef struct vc_listen {
     vc_addr bind, shown;

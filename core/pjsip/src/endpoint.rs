@@ -15,6 +15,7 @@ use crate::dns::Resolver;
 use crate::error::SipError;
 use crate::ffi;
 use crate::gate::{on_query, Gate};
+use crate::refuse::on_refusal;
 use crate::sdes::sdes;
 use crate::sink::{bytes, on_event, Sink};
 use crate::types::{CallId, Credentials, EndpointConfig, EndpointStats, SipEvent};
@@ -96,6 +97,8 @@ impl Endpoint {
             EXISTS.store(false, Ordering::Release);
             return Err(error("starting PJSIP", status));
         }
+        // SAFETY: raw came from vc_create just now.
+        unsafe { ffi::vc_set_refusal(raw, on_refusal) };
         let bell = Arc::new(Bell { tx, rung: AtomicBool::new(false) });
         let waker = Waker { bell: Arc::clone(&bell) };
         let resolver = Resolver::new(cfg.nameservers.clone(), waker.clone());

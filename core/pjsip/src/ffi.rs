@@ -274,6 +274,15 @@ const _: () = assert!(size_of::<RegRequest>() == 80);
 const _: () = assert!(size_of::<ProbeRequest>() == 64);
 
 pub(crate) type EventFn = unsafe extern "C" fn(user: *mut c_void, event: *const Event);
+pub(crate) type RefusalFn = unsafe extern "C" fn(
+    user: *mut c_void,
+    request: Str,
+    source: *const Addr,
+    stream: u32,
+    out: *mut u8,
+    size: usize,
+    to: *mut Addr,
+) -> usize;
 pub(crate) type GateFn =
     unsafe extern "C" fn(user: *mut c_void, query: *const GateQuery, reply: *mut GateReply);
 
@@ -286,6 +295,7 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn vc_destroy(ep: *mut RawEndpoint);
     pub(crate) fn vc_set_gate(ep: *mut RawEndpoint, gate: GateFn);
+    pub(crate) fn vc_set_refusal(ep: *mut RawEndpoint, refusal: RefusalFn);
     pub(crate) fn vc_hash(sha256: c_int, data: *const u8, len: usize, out: *mut u8) -> usize;
     pub(crate) fn vc_listen_on(
         ep: *mut RawEndpoint,

@@ -17,6 +17,7 @@ mod gate;
 mod listen;
 mod outward;
 mod redact;
+mod refuse;
 pub mod sdes;
 mod sink;
 mod types;
