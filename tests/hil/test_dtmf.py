@@ -116,10 +116,7 @@ def test_b27_keys_go_both_ways_on_the_payload_type_offered(
             assert durations == [160, 320, 480, 640, 800, 800, 800]
             assert [packet.payload[1] >> 7 for packet in run] == [0] * 4 + [1] * 3
         everything = line.rtp.rtp()
-        steps = {
-            (b.sequence - a.sequence) & 0xFFFF
-            for a, b in itertools.pairwise(everything)
-        }
+        steps = {(b.sequence - a.sequence) & 0xFFFF for a, b in itertools.pairwise(everything)}
         assert steps == {1}
         # Audio and keys share one clock, and none of the audio is under a key.
         first = runs[0][1][0]

@@ -51,7 +51,8 @@ class Peer:
         self.rtp.run(packets, self.dialog.remote_rtp)
 
     def end(self) -> dict[str, object]:
-        """Hangs up; the core's final counters."""
+        """Hangs up once all was read; the core's final counters."""
+        self.rtp.listen(0.1)
         self.dialog.end()
         ended = self.core.wait_event("CallEnded", id=self.number)
         stats = ended["stats"]
@@ -150,8 +151,13 @@ def test_b33_the_peers_real_port_is_learnt_and_its_host_keeps_it(core: LocalCore
         assert len(peer.rtp.rtp()) > 40
         assert all(packet.source == peer.dialog.remote_rtp for packet in peer.rtp.rtp())
         with ScriptEnd() as other:
-            stranger = Talker(ssrc=0xBAD)
-            other.run(stranger.say(list(audio.tone(THEIRS, 0.5))), peer.dialog.remote_rtp)
+            talker.at, stranger = 0.0, Talker(ssrc=0xBAD)
+            mine = talker.say(list(audio.tone(OURS, 0.5)))
+            theirs = stranger.say(list(audio.tone(THEIRS, 0.5)))
+            for (at, data), (_, wrong) in zip(mine, theirs, strict=True):
+                peer.send([(0.0 if at == 0 else 0.02, data)])
+                other.send(wrong, peer.dialog.remote_rtp)
+            other.listen(0.1)
             assert not other.rtp(), "the core followed a second source"
         assert peer.end()["rx_foreign"] == 25
 

@@ -4,6 +4,7 @@
 mod blocked;
 mod dtmf;
 mod loopback;
+mod networks;
 mod no_alloc;
 mod receive;
 mod rig;
