@@ -72,7 +72,7 @@ static void on_sub_tsx(pjsip_evsub *sub, pjsip_transaction *tsx, pjsip_event *e)
         return;
     }
     if (tsx->status_code / 100 == 2) {
-        if (transfer->status == 0) {
+        if (transfer->status == 0 || transfer->status >= 300) { /* 401 or 407 went before */
             transfer->status = 100;
             tell_progress(transfer, (unsigned)tsx->status_code, PJ_FALSE);
         }

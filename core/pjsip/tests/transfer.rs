@@ -261,3 +261,35 @@ fn redirected_call_is_answered_by_the_new_target() {
     s.receive_line("ACK");
     assert_eq!(s.ended(), (302, true));
 }
+
+#[test]
+fn refer_is_sent_again_with_credentials_when_challenged() {
+    let mut s = Stage::new();
+    let local = s.peer.local_addr().unwrap();
+    let request = DialRequest {
+        uri: format!("sip:100@{local}"),
+        sdp: LOCAL.to_owned(),
+        credentials: Some(pjsip_sys::Credentials {
+            realm: "*".to_owned(),
+            username: "bot".to_owned(),
+            password: "secret".to_owned(),
+        }),
+        ..DialRequest::default()
+    };
+    let call = s.ep.dial(&request).unwrap();
+    let invite = s.receive_line("INVITE");
+    s.send(response(&invite, "200 OK", local, "", Some(OFFER)));
+    s.receive_line("ACK");
+    s.confirmed();
+    s.ep.refer(call, "sip:200@192.0.2.9").unwrap();
+    let first = s.receive_line("REFER");
+    let challenge = "Proxy-Authenticate: Digest realm=\"r\",nonce=\"n1\",algorithm=MD5\r\n";
+    s.send(response(&first, "407 Proxy Authentication Required", local, challenge, None));
+    let second = s.receive_line("REFER");
+    assert!(header(&second, "Proxy-Authorization").contains("username=\"bot\""), "{second}");
+    assert_eq!(header(&second, "Refer-To"), "<sip:200@192.0.2.9>");
+    s.send(response(&second, "202 Accepted", local, "", None));
+    assert_eq!(referred(&mut s), (202, false));
+    let rest = s.settle(Duration::from_millis(50));
+    assert!(!rest.iter().any(|e| matches!(e, SipEvent::Referred { .. })), "{rest:?}");
+}
