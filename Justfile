@@ -40,6 +40,11 @@ check: (_ready "check")
 bench name *options: (_ready "bench")
     @{{ python }} -m tools.bench "$@"
 
+# Fuzz TARGET (demux, sdp, invite) for SECONDS under sanitizers; an input instead of seconds runs that alone
+[group('develop')]
+fuzz target *what: _venv
+    @{{ python }} -m tools.system fuzz && {{ python }} -m tools.fuzz "$@"
+
 # Format, and mend what the linters can mend themselves
 [group('develop')]
 fix: (_ready "fix")

@@ -36,6 +36,7 @@ NOT_SOURCES = {
     "target",
     "tests",
     "benches",
+    "fuzz",
     "__pycache__",
     ".mypy_cache",
     ".pytest_cache",
@@ -53,11 +54,11 @@ def cargo_environment() -> dict[str, str]:
     }
     environment.setdefault("PYO3_PYTHON", venv_program("python"))
     if "VC_PJSIP_PREFIX" not in environment and (ROOT / "tools/pjsip.py").exists():
-        environment["VC_PJSIP_PREFIX"] = _tool(
+        environment["VC_PJSIP_PREFIX"] = tool(
             "pjsip", "Building PJSIP and libsrtp", "about 2 min, once per user"
         )
     if "VC_SILERO_ONNX" not in environment and (ROOT / "tools/fetch.py").exists():
-        environment["VC_SILERO_ONNX"] = _tool(
+        environment["VC_SILERO_ONNX"] = tool(
             "fetch",
             "Fetching the voice-activity model",
             "some seconds, once per user",
@@ -78,7 +79,7 @@ def ensure(recipe: str) -> None:
         _install_local(remembered)
 
 
-def _tool(name: str, title: str, expect: str, *arguments: str) -> str:
+def tool(name: str, title: str, expect: str, *arguments: str) -> str:
     """Last line of what `python3 -m tools.NAME` prints: the path of what it made."""
     with step(title, log=name, expect=expect, silent_s=1.0):
         printed = run([sys.executable, "-m", f"tools.{name}", *arguments])

@@ -25,8 +25,8 @@ from tools.step import Failed, entry, run, step
 class Need:
     """Something a recipe cannot do without.
 
-    Each probe is `exe:NAME` (a program on the PATH), `file:PATH`, `python:MODULE` or `rust:TOOL`
-    (cargo with a rustc that is new enough, or a tool of that toolchain). Packages are installed
+    Each probe is `exe:NAME` (a program on the PATH), `file:PATH`, `python:MODULE`, `clang:RUNTIME` (a library that
+    clang links its programs with) or `rust:TOOL` (cargo with a rustc that is new enough, or a tool of that toolchain). Packages are installed
     when any probe fails; `choose` picks among the alternatives.
     """
 
@@ -105,6 +105,11 @@ NEEDS = {
         (("flake8", "shellcheck", "python3-magic"),),
     ),
     "git": Need("lists the files of the checkout", ("exe:git",), (("git",),)),
+    "fuzzer": Need(
+        "compiles PJSIP and the core under sanitizers, and fuzzes them",
+        ("exe:clang", "exe:llvm-symbolizer", "clang:libclang_rt.fuzzer", "clang:libclang_rt.asan"),
+        (("clang", "llvm", "libclang-rt-dev"),),
+    ),
     "mmdebstrap": Need(
         "makes Debian trees: fresh machines, bundles, images",
         ("exe:mmdebstrap",),
@@ -121,6 +126,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "bench": (*_BUILD, "speech"),
     "hil": (*_BUILD, "speech", "sipp", "baresip", "ssh"),
     "check": (*_BUILD, "git", "rustfmt", "clippy"),
+    "fuzz": (*_BUILD, "fuzzer"),
     "image-verify": ("venv", "kconfig", "buildroot", "buildroot-lint"),
     "image-buildroot": ("venv", "kconfig", "buildroot", "mmdebstrap"),
     "fix": ("venv", "rust", "rustfmt", "clippy"),
@@ -251,12 +257,23 @@ def _met(probe: str) -> bool:
             ).returncode
             == 0
         )
+    if kind == "clang":
+        return _clang_has(name)
     path = rust_path()
     if name == "cargo":
         return all(_program_version(tool, path) >= rust_floor() for tool in ("rustc", "cargo"))
     # rustup leaves a stand-in on the PATH for tools it has not installed: only running it tells.
     tool = {"rustfmt": "rustfmt", "clippy": "cargo-clippy"}[name]
     return _program_version(tool, path) > (0, 0)
+
+
+def _clang_has(runtime: str) -> bool:
+    if shutil.which("clang") is None:
+        return False
+    told = subprocess.run(
+        ["clang", "-print-resource-dir"], capture_output=True, text=True, check=False
+    )
+    return any(Path(told.stdout.strip()).glob(f"lib/**/{runtime}*.a"))
 
 
 def _program_version(tool: str, path: str) -> tuple[int, ...]:

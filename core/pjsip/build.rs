@@ -84,6 +84,7 @@ fn compile_shim(prefix: &Path) -> Result<(), String> {
 
 fn emit_link_flags(prefix: &Path, flags: &str) -> Result<(), String> {
     let lib = prefix.join("lib");
+    println!("cargo:include={}", prefix.join("include").display());
     println!("cargo:rustc-link-search=native={}", lib.display());
     for flag in flags.lines().filter(|line| !line.is_empty()) {
         let name =

@@ -8,6 +8,8 @@ pub(crate) mod clock;
 mod coder;
 pub(crate) mod cores;
 mod counters;
+#[doc(hidden)]
+pub mod drive;
 pub mod dtmf;
 mod engine;
 mod farewell;
