@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{env, fs};
 
-/// Functions of PJLIB that c/world.c stands in for, in these programs only.
-const WRAPPED: [&str; 10] = [
+/// Functions of PJLIB and the shim that c/world.c stands in for, in these programs only.
+const WRAPPED: [&str; 11] = [
+    "vc_emit",
     "pj_get_timestamp",
     "pj_gettimeofday",
     "pj_generate_unique_string",

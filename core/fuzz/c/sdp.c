@@ -15,6 +15,10 @@ static const char BOTH[] = "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN I
 static const char ONE[] = "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n"
                           "m=audio 30000 RTP/AVP 0\r\na=sendrecv\r\n";
 
+static const char KEYS[] = "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n"
+                           "m=audio 30000 RTP/AVP 8 0\r\n"
+                           "a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
+
 static void must(int holds, const char *what)
 {
     if (!holds) {
@@ -70,7 +74,7 @@ static pjmedia_sdp_session *parse(pj_pool_t *pool, const uint8_t *data, size_t l
 
 static pjmedia_sdp_session *ours(pj_pool_t *pool, unsigned mode)
 {
-    const char *text = mode & 1 ? ONE : BOTH;
+    const char *text = mode & 8 ? KEYS : mode & 1 ? ONE : BOTH;
     return parse(pool, (const uint8_t *)text, strlen(text));
 }
 
@@ -79,6 +83,13 @@ static void run(pj_pool_t *pool, unsigned mode, pjmedia_sdp_session *local, pjme
 {
     pjmedia_sdp_neg *neg;
     pj_status_t status;
+    const char *why;
+    if (mode & 8) {
+        local = mode & 2 ? vc_srtp_offer(pool, local, NULL) : vc_srtp_answer(pool, local, first, &why);
+        if (local == NULL) {
+            return;
+        }
+    }
     if (mode & 2) {
         status = pjmedia_sdp_neg_create_w_local_offer(pool, local, &neg);
         must(status == PJ_SUCCESS, "our own offer is refused");

@@ -12,7 +12,7 @@
 
 /* What must be nothing again when an input is over. */
 typedef struct vcf_left {
-    uint32_t transactions, dialogs, calls, streams;
+    uint32_t transactions, dialogs, calls, streams, lookups;
 } vcf_left;
 
 /* A new input: identifiers and random numbers begin anew, time goes on. */
@@ -26,6 +26,9 @@ void vcf_stream(const uint8_t *data, size_t len);
 
 /* The peer closes that connection. */
 void vcf_stream_close(void);
+
+/* Answers the names that were asked for: those that begin with x have no address. */
+void vcf_resolve(void);
 
 void vcf_advance(uint32_t ms);
 

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 
 use voicecore_engine::media::drive::Driver;
-use voicecore_engine::media::{Codec, Direction, MediaConfig, MediaParams};
+use voicecore_engine::media::{Codec, Direction, MediaConfig, MediaParams, RtcpWay};
 use voicecore_engine::transport::rtp::packet::RtpPacket;
 use voicecore_engine::transport::rtp::rtcp::Compound;
 
@@ -75,7 +75,10 @@ fn params(bits: u8, ptime_ms: u8) -> MediaParams {
         remote_rtcp: (bits & 16 != 0).then(|| source(3)),
         codec,
         payload_type,
+        rx_payload_type: payload_type,
         telephone_event: (bits & 32 == 0).then_some(101),
+        rx_telephone_event: (bits & 32 == 0).then_some(101),
+        rtcp: RtcpWay::default(),
         ptime_ms,
         direction: match bits >> 1 & 3 {
             0 => Direction::SendRecv,
@@ -114,7 +117,8 @@ impl<'a> Course<'a> {
             3 => {
                 let data = self.bytes(op & 0x40 != 0)?;
                 self.received += 1;
-                without_allocation("RTCP", || self.driver.on_rtcp(data));
+                let from = source(op >> 4);
+                without_allocation("RTCP", || self.driver.on_rtcp(from, data));
             }
             4..=7 => self.talk(op)?,
             8 | 9 => {

@@ -42,9 +42,10 @@ fn number_of(digits: &[u8]) -> u32 {
     digits.fold(0, |n, b| n * 10 + u32::from(b - b'0'))
 }
 
-/// `r` rings, `a` answers (with our SDP of that number), `j` rejects with that status, `h` hangs up, `d` dials (that
-/// way), `g` registers, `u` unregisters, `t` lets milliseconds pass, `c` closes the TCP connection, `s` chooses the
-/// source of datagrams. Calls meant are the newest; `R A J H` mean the oldest.
+/// Of the newest call (as a capital letter: the oldest): `r` rings, `e` sends early media and `a` answers (with our SDP
+/// of that number), `j` rejects with that status, `h` hangs up, `o` offers anew, `x` transfers (1: attended), `n` tells
+/// a transfer's state, `i` sends a key. `d` dials, `g` registers, `u` unregisters, `p` probes (that way), `t` lets
+/// milliseconds pass, `c` closes the TCP connection, `s` chooses the source of datagrams.
 fn act(world: &mut World, source: &mut u32, verb: u8, number: u32) {
     let call = if verb.is_ascii_uppercase() {
         world.calls.first().copied()
@@ -56,8 +57,14 @@ fn act(world: &mut World, source: &mut u32, verb: u8, number: u32) {
         (b'a', Some(call)) => world.answer(call, number as usize),
         (b'j', Some(call)) => world.reject(call, u16::try_from(number).unwrap_or(486)),
         (b'h', Some(call)) => world.hangup(call),
+        (b'e', Some(call)) => world.early_media(call, number as usize),
+        (b'o', Some(call)) => world.offer(call, number as usize),
+        (b'x', Some(call)) => world.refer(call, number & 1 != 0),
+        (b'n', Some(call)) => world.refer_status(call, u16::try_from(number).unwrap_or(200)),
+        (b'i', Some(call)) => world.key(call),
+        (b'p', _) => world.probe(),
         (b'd', _) => world.dial(number),
-        (b'g', _) => world.register(),
+        (b'g', _) => world.register(number),
         (b'u', _) => world.unregister(),
         (b't', _) => world.pass(number),
         (b'c', _) => world.close_stream(),

@@ -63,7 +63,7 @@ fn finish(mut out: Vec<u8>, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The peer calls us; bit 0: which SDP we have, bit 1: the first INVITE has no offer, bit 2: UPDATE instead of re-INVITE.
+/// The peer calls us; bits 0 and 3: which SDP we have, bit 1: the first INVITE has no offer, bit 2: UPDATE instead of re-INVITE.
 fn called(world: &mut World, way: u8, bodies: &[&[u8]]) {
     let mut bodies = bodies.iter();
     let mut next = || bodies.next().copied().unwrap_or(&[]);
@@ -71,7 +71,7 @@ fn called(world: &mut World, way: u8, bodies: &[&[u8]]) {
     let offer = if late { &[][..] } else { next() };
     world.datagram(&request("INVITE", 1, b"", offer), 0);
     let Some(call) = world.calls.first().copied() else { return };
-    world.answer(call, usize::from(way & 1));
+    world.answer(call, usize::from(way & 1 | way >> 2 & 2));
     let tag = after(header(&world.sent(Sent::Response), b"To"), b";tag=").to_vec();
     world.datagram(&request("ACK", 1, &tag, if late { next() } else { &[] }), 0);
     let method = if way & 4 != 0 { "UPDATE" } else { "INVITE" };
@@ -84,11 +84,11 @@ fn called(world: &mut World, way: u8, bodies: &[&[u8]]) {
     world.datagram(&request("BYE", 9, &tag, &[]), 0);
 }
 
-/// We call; bit 1: our SDP, bit 3: the first body comes with 183, not with 200. Further bodies are offers of the peer.
+/// We call; bits 1 and 4: our SDP, bit 3: the first body comes with 183, not with 200. Further bodies are offers of the peer.
 fn calling(world: &mut World, way: u8, bodies: &[&[u8]]) {
     let mut bodies = bodies.iter();
     let mut next = || bodies.next().copied().unwrap_or(&[]);
-    world.dial(u32::from(way & 2));
+    world.dial(u32::from(way & 2 | way >> 1 & 8));
     let invite = world.sent(Sent::Request);
     if way & 8 != 0 {
         world.datagram(&response("183 Session Progress", &invite, next()), 0);

@@ -3,12 +3,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use pjsip_sys::{
-    CallId, Credentials, DialRequest, Endpoint, EndpointConfig, MediaDescription, RegId,
-    Registration, SipEvent,
+    CallId, Credential, Credentials, DialExtra, DialRequest, Endpoint, EndpointConfig, Gate,
+    Origin, Policy, Probe, ProbeId, Refusal, RegId, Registration, Request, SipEvent, Verdict,
 };
 
 /// Few, so that inputs reach the limit.
@@ -18,13 +18,17 @@ const MAX_STEPS: u32 = 3000;
 /// Messages that one input may make us send: 32 records, each of at most a dozen with their repeats.
 const MAX_SENT: u32 = 4000;
 
-/// Our SDP with all codecs, and with one.
-const LOCAL: [&str; 2] = [
+/// Our SDP with all codecs, with one, and with keys of SRTP.
+const LOCAL: [&str; 3] = [
     "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
      m=audio 30000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n\
      a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\na=sendrecv\r\n",
     "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
      m=audio 30000 RTP/AVP 0\r\na=sendrecv\r\n",
+    "v=0\r\no=voice 7 7 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
+     m=audio 30000 RTP/AVP 8 0 101\r\na=rtpmap:101 telephone-event/8000\r\n\
+     a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n\
+     a=crypto:2 AES_CM_128_HMAC_SHA1_32 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n",
 ];
 
 mod ffi {
@@ -35,6 +39,7 @@ mod ffi {
         pub dialogs: u32,
         pub calls: u32,
         pub streams: u32,
+        pub lookups: u32,
     }
 
     // c/world.h.
@@ -43,6 +48,7 @@ mod ffi {
         pub(super) fn vcf_datagram(data: *const u8, len: usize, source: u32);
         pub(super) fn vcf_stream(data: *const u8, len: usize);
         pub(super) fn vcf_stream_close();
+        pub(super) fn vcf_resolve();
         pub(super) fn vcf_advance(ms: u32);
         pub(super) fn vcf_next_timer() -> i64;
         pub(super) fn vcf_sent(which: u32, out: *mut u8, size: usize) -> usize;
@@ -71,9 +77,44 @@ pub(crate) struct World {
     known: HashSet<CallId>,
     pub(crate) calls: Vec<CallId>,
     regs: Vec<RegId>,
-    /// Outcome of the last offer and answer.
-    pub(crate) media: Option<MediaDescription>,
+    probes: Vec<ProbeId>,
     events: Vec<SipEvent>,
+}
+
+/// A gate that lets everybody in but one, whom it challenges, and does not answer the mistakes of another.
+struct Door;
+
+impl Gate for Door {
+    fn connected(&mut self, _: &Origin, _: u64) -> bool {
+        true
+    }
+    fn disconnected(&mut self, _: u64) {}
+    fn packet(&mut self, _: &Origin, _: &[u8]) -> bool {
+        true
+    }
+    fn request(&mut self, _: &Origin, _: &Request<'_>) -> Verdict {
+        Verdict::Pass
+    }
+    fn invite(&mut self, origin: &Origin, credentials: &[Credential<'_>]) -> Verdict {
+        if origin.source.ip() != IpAddr::from([203, 0, 113, 200]) {
+            return Verdict::Pass;
+        }
+        // As the guard does: it reads all of them.
+        let read = credentials.iter().map(|c| c.username.len() + c.response.len() + c.nc.len());
+        Verdict::Refuse(Refusal {
+            status: if read.sum::<usize>() > 1000 { 403 } else { 401 },
+            why: "no",
+            retry_after: Some(5),
+            challenges: vec!["Digest realm=\"x\", nonce=\"1\"".to_owned(); 2],
+        })
+    }
+    fn misbehaved(&mut self, origin: &Origin) -> bool {
+        origin.source.ip() != IpAddr::from([198, 51, 100, 9])
+    }
+    fn opened(&mut self, _: &Origin, _: CallId) {}
+    fn confirmed(&mut self, _: CallId) {}
+    fn ended(&mut self, _: CallId) {}
+    fn registering(&mut self, _: &Origin) {}
 }
 
 thread_local! {
@@ -98,7 +139,12 @@ pub fn close() {
 
 impl World {
     fn new() -> World {
-        let config = EndpointConfig { max_calls: MAX_CALLS, ..EndpointConfig::default() };
+        let config = EndpointConfig {
+            max_calls: MAX_CALLS,
+            // Lookups are answered by c/world.c; were one to get past it, it would come no further than this.
+            nameservers: vec![SocketAddr::from(([127, 0, 0, 1], 9))],
+            ..EndpointConfig::default()
+        };
         let made = Endpoint::new(&config);
         assert!(made.is_ok(), "{:?}", made.err());
         let Ok((mut endpoint, _)) = made else { unreachable!() };
@@ -106,12 +152,15 @@ impl World {
         for bound in [endpoint.add_udp(any, None), endpoint.add_tcp(any, None)] {
             assert!(bound.is_ok(), "{bound:?}");
         }
+        let set = endpoint.set_policy(0, &Policy { refer: true, ..Policy::default() });
+        assert!(set.is_ok(), "{set:?}");
+        endpoint.set_gate(Box::new(Door));
         World {
             endpoint,
             known: HashSet::new(),
             calls: Vec::new(),
             regs: Vec::new(),
-            media: None,
+            probes: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -186,13 +235,54 @@ impl World {
         self.poll();
     }
 
+    /// 183 with one of our SDPs.
+    pub(crate) fn early_media(&mut self, call: CallId, local: usize) {
+        if self.endpoint.set_local_sdp(call, LOCAL[local % LOCAL.len()]).is_ok() {
+            let _ = self.endpoint.early_media(call);
+        }
+        self.poll();
+    }
+
+    /// A new offer in the dialog.
+    pub(crate) fn offer(&mut self, call: CallId, local: usize) {
+        let _ = self.endpoint.offer(call, LOCAL[local % LOCAL.len()]);
+        self.poll();
+    }
+
+    /// Transfers: attended to the oldest other call, or blind.
+    pub(crate) fn refer(&mut self, call: CallId, attended: bool) {
+        let other = self.calls.iter().copied().find(|c| *c != call);
+        let _ = match other.filter(|_| attended) {
+            Some(other) => self.endpoint.refer_to(call, other),
+            None => self.endpoint.refer(call, "sip:carol@192.0.2.30"),
+        };
+        self.poll();
+    }
+
+    pub(crate) fn refer_status(&mut self, call: CallId, status: u16) {
+        let _ = self.endpoint.refer_status(call, status);
+        self.poll();
+    }
+
+    pub(crate) fn key(&mut self, call: CallId) {
+        let _ = self.endpoint.info_dtmf(call, 5, 160, 7);
+        self.poll();
+    }
+
     pub(crate) fn dial(&mut self, way: u32) {
+        let bit = |n: u32| way >> n & 1 != 0;
         let request = DialRequest {
-            uri: if way & 1 == 0 { "sip:bob@192.0.2.7" } else { "sip:bob@example.org" }.to_owned(),
+            uri: if bit(0) { "sip:bob@example.org" } else { "sip:bob@192.0.2.7" }.to_owned(),
             from: Some("sip:alice@example.net".to_owned()),
-            sdp: LOCAL[(way as usize >> 1) % LOCAL.len()].to_owned(),
+            sdp: LOCAL[if bit(1) { 1 } else { usize::from(bit(3)) * 2 }].to_owned(),
             credentials: Some(credentials()),
-            route: (way & 4 != 0).then(|| "sip:192.0.2.20;lr".to_owned()),
+            route: bit(2).then(|| "sip:192.0.2.20;lr".to_owned()),
+            extra: DialExtra {
+                replaces: bit(4).then(|| "a@b;to-tag=1;from-tag=2".to_owned()),
+                late_offer: bit(5),
+                ..DialExtra::default()
+            },
+            ..DialRequest::default()
         };
         if let Ok(call) = self.endpoint.dial(&request) {
             self.known.insert(call);
@@ -201,16 +291,37 @@ impl World {
         self.poll();
     }
 
-    pub(crate) fn register(&mut self) {
+    pub(crate) fn register(&mut self, way: u32) {
         if self.regs.len() < 2 {
+            let host = if way & 1 == 0 { "sip:192.0.2.7" } else { "sip:example.org" };
             let request = Registration {
                 aor: "sip:alice@example.net".to_owned(),
-                registrar: "sip:192.0.2.7".to_owned(),
+                registrar: host.to_owned(),
                 credentials: credentials(),
-                expires_s: 300,
+                proxy: (way & 2 != 0).then(|| "sip:192.0.2.20;lr".to_owned()),
+                ..Registration::default()
             };
             if let Ok(reg) = self.endpoint.register(&request) {
                 self.regs.push(reg);
+            }
+        } else if let Some(reg) = self.regs.last() {
+            let _ = self.endpoint.reregister(*reg, &credentials());
+        }
+        self.poll();
+    }
+
+    pub(crate) fn probe(&mut self) {
+        if self.probes.len() < 2 {
+            let request = Probe {
+                uri: "sip:192.0.2.7".to_owned(),
+                from: None,
+                proxy: None,
+                group: 0,
+                interval: Duration::from_secs(30),
+                timeout: Duration::from_secs(5),
+            };
+            if let Ok(probe) = self.endpoint.probe(&request) {
+                self.probes.push(probe);
             }
         }
         self.poll();
@@ -241,6 +352,8 @@ impl World {
 
     /// One round, and what its events must keep to.
     pub(crate) fn poll(&mut self) {
+        // SAFETY: see `with`.
+        unsafe { ffi::vcf_resolve() };
         let polled = self.endpoint.poll(Duration::ZERO, &mut self.events);
         assert!(polled.is_ok(), "{polled:?}");
         // SAFETY: see `with`.
@@ -248,18 +361,21 @@ impl World {
         assert!(sent <= MAX_SENT, "{sent} messages sent for one input");
         for event in std::mem::take(&mut self.events) {
             match event {
-                SipEvent::Incoming { call, .. } => {
-                    assert!(self.known.insert(call), "{call} came in twice");
-                    self.calls.push(call);
+                SipEvent::Incoming { call, .. } => self.came_in(call),
+                SipEvent::Takeover { call, replaced, .. } => {
+                    self.must_live(replaced);
+                    self.came_in(call);
                 }
-                SipEvent::Media { call, media } => {
+                SipEvent::Media { call, media, .. } => {
                     self.must_live(call);
                     assert!(media.payload_type < 128 && media.rx_payload_type < 128, "{media:?}");
-                    self.media = Some(media);
                 }
-                SipEvent::Progress { call, .. } | SipEvent::Confirmed { call } => {
-                    self.must_live(call);
-                }
+                SipEvent::Progress { call, .. }
+                | SipEvent::Confirmed { call }
+                | SipEvent::EarlyMedia { call }
+                | SipEvent::Offered { call, .. }
+                | SipEvent::Refer { call, .. }
+                | SipEvent::Dtmf { call, .. } => self.must_live(call),
                 SipEvent::Ended { call, .. } => {
                     self.must_live(call);
                     self.calls.retain(|known| *known != call);
@@ -267,6 +383,11 @@ impl World {
                 _ => {}
             }
         }
+    }
+
+    fn came_in(&mut self, call: CallId) {
+        assert!(self.known.insert(call), "{call} came in twice");
+        self.calls.push(call);
     }
 
     fn must_live(&self, call: CallId) {
@@ -280,6 +401,9 @@ impl World {
         }
         while !self.regs.is_empty() {
             self.unregister();
+        }
+        for probe in std::mem::take(&mut self.probes) {
+            let _ = self.endpoint.stop_probe(probe);
         }
         self.close_stream();
         let mut left = ffi::Left::default();
@@ -300,7 +424,6 @@ impl World {
         assert_eq!(left, ffi::Left::default(), "still there {passed} ms after the end");
         assert!(self.calls.is_empty(), "calls that never ended: {:?}", self.calls);
         self.known.clear();
-        self.media = None;
     }
 }
 

@@ -143,7 +143,8 @@ void vc_call_end(vc_call *call, unsigned status, int64_t retry_after)
     }
     /* tdata NULL with success: CANCEL waits for a provisional answer (RFC 3261 9.1). */
     if (result != PJ_SUCCESS && vc_call_of(inv) == call) {
-        pjsip_inv_terminate(inv, (int)status, PJ_FALSE);
+        /* With notice: on_disconnected takes the call, whose memory is the dialog's, out of the table. */
+        pjsip_inv_terminate(inv, (int)status, PJ_TRUE);
     }
     pjsip_dlg_dec_lock(dialog);
 }
@@ -374,6 +375,7 @@ pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata)
 {
     pjsip_dialog *fork;
     pjsip_tx_data *tdata;
+    pj_bool_t lives;
     if (!first->uac_has_2xx || rdata->msg_info.cseq->method.id != PJSIP_INVITE_METHOD ||
         rdata->msg_info.msg->line.status.code / 100 != 2 || pjsip_rdata_get_tsx(rdata) != NULL) {
         return first;
@@ -388,8 +390,10 @@ pjsip_dialog *vc_on_forked(pjsip_dialog *first, pjsip_rx_data *rdata)
     if (pjsip_dlg_create_request(fork, pjsip_get_bye_method(), -1, &tdata) == PJ_SUCCESS) {
         pjsip_dlg_send_request(fork, tdata, -1, NULL);
     }
+    /* A Contact that nothing can be sent to: then nothing holds the dialog, and unlocking it ends it. */
+    lives = fork->tsx_count > 0;
     pjsip_dlg_dec_lock(fork);
-    return fork;
+    return lives ? fork : NULL;
 }
 
 pj_status_t vc_calls_init(pjsip_endpoint *sip)

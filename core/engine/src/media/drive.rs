@@ -56,8 +56,8 @@ impl Driver {
     }
 
     /// A datagram on the RTCP port.
-    pub fn on_rtcp(&mut self, data: &[u8]) {
-        self.call.on_rtcp(self.now_ns, data);
+    pub fn on_rtcp(&mut self, source: SocketAddr, data: &[u8]) {
+        self.call.on_rtcp(self.now_ns, source, data);
     }
 
     /// One tick. `sent` gets each datagram, and whether it is RTCP; false refuses it.
