@@ -83,19 +83,19 @@ def environment() -> dict[str, str]:
     return values
 
 
-def build() -> Path:
-    """Builds all targets and returns the folder they lie in."""
-    with step("Building the fuzz targets", log="fuzz-build", expect="about 2 min the first time"):
+def build(target: str) -> Path:
+    """Builds a target and returns its program."""
+    with step("Building the fuzz target", log="fuzz-build", expect="about 2 min the first time"):
         values = environment()
         told = run(["rustc", "-vV"], env=values)
         host = next(line.split()[1] for line in told.splitlines() if line.startswith("host:"))
         folder = Path(values.get("CARGO_TARGET_DIR") or ROOT / "target")
         # --target makes RUSTFLAGS not count for build scripts.
         command = ["cargo", "build", "--quiet", "--locked", "--target", host, "--profile", PROFILE]
-        command += ["-p", "voicecore-fuzz", "--features", "libfuzzer", "--bins"]
+        command += ["-p", "voicecore-fuzz", "--features", "libfuzzer", "--bin", target]
         command += ["--target-dir", str(folder)]
         run(command, env=values)
-    return folder / host / PROFILE
+    return folder / host / PROFILE / target
 
 
 def steady() -> list[str]:
@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> int:
             pass
         case _:
             raise Failed(f"say a target ({', '.join(TARGETS)}) and SECONDS, `merge` or inputs")
-    program = build() / target
+    program = build(target)
     if what == "merge":
         return merge(program, target)
     if what.isdigit() and not Path(what).exists():

@@ -206,7 +206,19 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
             vc_emit(&event);
         }
         break;
+    case PJSIP_INV_STATE_CONNECTING:
+        /* Our ACK goes out within this event, unless nothing can be sent to the peer's Contact. */
+        if (call->outgoing && call->doomed == 0) {
+            vc_call_doom(call, PJSIP_SC_BAD_GATEWAY);
+            call->unacked = PJ_TRUE;
+        }
+        break;
     case PJSIP_INV_STATE_CONFIRMED:
+        if (call->unacked) {
+            call->unacked = PJ_FALSE;
+            call->doomed = 0;
+            vc_ep->doomed_count--;
+        }
         if (call->told) {
             /* 200 and our CANCEL crossed: the call is up for the peer only (RFC 3261 9.1). An answered call that we
              * hung up before its ACK ends through PJSIP's own pending BYE. */

@@ -45,6 +45,7 @@ typedef struct vc_call {
     pj_bool_t info_retried;
     uint64_t info_token; /* of the INFO under way; 0: none */
     unsigned doomed;    /* > 0: end it after this round with this status */
+    pj_bool_t unacked;  /* doomed only as long as our ACK has not gone out */
     vc_policy policy;
     pj_pool_t *sdp_pool; /* of sdp, when it was set after the session began */
     pj_bool_t late;      /* we sent INVITE without offer */
