@@ -30,6 +30,8 @@ NOT_SOURCES = {
     "tests",
     "examples",
     "reference",
+    "corpus",
+    "finds",
     "__pycache__",
     ".mypy_cache",
     ".ruff_cache",

@@ -157,7 +157,9 @@ def fuzz(program: Path, target: str, seconds: int) -> int:
         shown = path.relative_to(ROOT)
         print(f"\nfound: {shown}\nlook at it again: ./justw fuzz {target} {shown}", file=sys.stderr)
     if not new:
-        print(f"\n{target} ended with status {status}; the last lines above say why", file=sys.stderr)
+        print(
+            f"\n{target} ended with status {status}; the last lines above say why", file=sys.stderr
+        )
     return 1
 
 
@@ -188,7 +190,9 @@ def merge(program: Path, target: str) -> int:
         if path.read_bytes() not in contents:
             shutil.copyfile(path, kept / path.name)
     every = list(kept.iterdir())
-    print(f"{kept.relative_to(ROOT)}: {len(every)} inputs, {sum(p.stat().st_size for p in every)} bytes")
+    print(
+        f"{kept.relative_to(ROOT)}: {len(every)} inputs, {sum(p.stat().st_size for p in every)} bytes"
+    )
     return 0
 
 

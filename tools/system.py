@@ -26,8 +26,8 @@ class Need:
     """Something a recipe cannot do without.
 
     Each probe is `exe:NAME` (a program on the PATH), `file:PATH`, `python:MODULE`, `clang:RUNTIME` (a library that
-    clang links its programs with) or `rust:TOOL` (cargo with a rustc that is new enough, or a tool of that toolchain). Packages are installed
-    when any probe fails; `choose` picks among the alternatives.
+    clang links its programs with) or `rust:TOOL` (cargo with a rustc that is new enough, or a tool of that toolchain).
+    Packages are installed when any probe fails; `choose` picks among the alternatives.
     """
 
     why: str

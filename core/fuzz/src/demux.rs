@@ -2,16 +2,19 @@
 //! Datagrams on the ports of a call (RTP, RTCP, STUN, garbage) and all behind them: packets, latch, statistics, jitter
 //! buffer, concealment, play-out, reports.
 //!
-//! An input is a course of steps, each a byte that says which, and its arguments (see `step`). Whatever comes: no panic,
-//! nothing allocated, well-formed packets out, and counters that add up.
+//! The first byte of an input is the outcome of the first offer and answer, the second whether there is SRTP; then come
+//! steps, each a byte that says which, and its arguments (see `step`). Whatever comes: no panic, nothing allocated,
+//! well-formed packets out, and counters that add up.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 
+use pjsip_sys::sdes::{MasterKey, Suite};
 use voicecore_engine::media::drive::Driver;
 use voicecore_engine::media::{Codec, Direction, MediaConfig, MediaParams, RtcpWay};
 use voicecore_engine::transport::rtp::packet::RtpPacket;
 use voicecore_engine::transport::rtp::rtcp::Compound;
+use voicecore_engine::transport::srtp::{Receiver, Sender, OVERHEAD};
 
 use crate::counting::without_allocation;
 
@@ -26,19 +29,22 @@ thread_local! {
 
 /// Runs one input.
 pub fn run(input: &[u8]) {
+    let [first, secure, rest @ ..] = input else { return };
     DRIVER.with_borrow_mut(|driver| {
         let config = MediaConfig { media_timeout_s: 3.0, ..MediaConfig::default() };
         let driver = driver.get_or_insert_with(|| Driver::new(&config));
         driver.restart(&config);
         let mut course = Course {
             driver,
-            input,
+            input: rest,
+            srtp: (secure & 1 != 0).then(srtp).flatten(),
             ticks: 0,
             received: 0,
             rtp_sent: 0,
             stream: Stream { ssrc: 0x5EED, sequence: 65_530, timestamp: 0xFFFF_F000 },
         };
-        course.driver.set_media(params(0, 20));
+        course.driver.set_media(params(*first, 20));
+        course.driver.answered();
         while course.step().is_some() {}
         course.end();
     });
@@ -54,10 +60,22 @@ struct Stream {
 struct Course<'a> {
     driver: &'a mut Driver,
     input: &'a [u8],
+    srtp: Option<Srtp>,
     ticks: u32,
     received: u64,
     rtp_sent: u64,
     stream: Stream,
+}
+
+/// The peer's side, and ours. What is not a run of the peer's stream comes unprotected, as an attacker's would.
+struct Srtp {
+    peer: Sender,
+    ours: Receiver,
+}
+
+fn srtp() -> Option<Srtp> {
+    let key = MasterKey::from_random(Suite::AesCm128HmacSha1_80, &[7; 46]);
+    Some(Srtp { peer: Sender::new(&key)?, ours: Receiver::new(&key, None)? })
 }
 
 fn source(which: u8) -> SocketAddr {
@@ -69,7 +87,11 @@ fn source(which: u8) -> SocketAddr {
 }
 
 fn params(bits: u8, ptime_ms: u8) -> MediaParams {
-    let (codec, payload_type) = if bits & 1 == 0 { (Codec::Pcma, 8) } else { (Codec::Pcmu, 0) };
+    let (codec, payload_type) = match bits & 65 {
+        0 => (Codec::Pcma, 8),
+        1 => (Codec::Pcmu, 0),
+        _ => (Codec::G722, 9),
+    };
     MediaParams {
         remote_rtp: if bits & 8 == 0 { source(0) } else { SocketAddr::from(([0, 0, 0, 0], 4000)) },
         remote_rtcp: (bits & 16 != 0).then(|| source(3)),
@@ -78,7 +100,8 @@ fn params(bits: u8, ptime_ms: u8) -> MediaParams {
         rx_payload_type: payload_type,
         telephone_event: (bits & 32 == 0).then_some(101),
         rx_telephone_event: (bits & 32 == 0).then_some(101),
-        rtcp: RtcpWay::default(),
+        rtcp: if bits & 128 == 0 { RtcpWay::Beside } else { RtcpWay::Mux },
+        comfort_noise: (bits & 64 != 0).then_some(97),
         ptime_ms,
         direction: match bits >> 1 & 3 {
             0 => Direction::SendRecv,
@@ -118,6 +141,14 @@ impl<'a> Course<'a> {
                 let data = self.bytes(op & 0x40 != 0)?;
                 self.received += 1;
                 let from = source(op >> 4);
+                let mut opened = [0; MAX_DATAGRAM];
+                if let Some(srtp) = &mut self.srtp {
+                    if let Some(place) = opened.get_mut(..data.len()) {
+                        place.copy_from_slice(data);
+                        let _ = without_allocation("SRTCP", || srtp.ours.open_rtcp(place));
+                    }
+                    return Some(());
+                }
                 without_allocation("RTCP", || self.driver.on_rtcp(from, data));
             }
             4..=7 => self.talk(op)?,
@@ -145,6 +176,11 @@ impl<'a> Course<'a> {
                 let rate = [8000, 16_000, 24_000, 44_100][usize::from(op >> 4 & 3)];
                 self.driver.play(data, rate, 1 + u64::from(op >> 7));
             }
+            13 if op >> 4 == 7 => {
+                let n = usize::from(self.byte()?);
+                let keys = "0123456789*#ABCDABCD0123456789*#";
+                self.driver.send_keys(keys.get(n % 16..n % 16 + 1 + n / 16).unwrap_or(""), 100);
+            }
             13 => self.driver.finish(u64::from(op >> 4 & 3)),
             14 => self.driver.clear((op & 0x80 != 0).then_some(u64::from(op >> 4 & 3))),
             _ => {
@@ -157,6 +193,17 @@ impl<'a> Course<'a> {
 
     fn rtp(&mut self, from: SocketAddr, data: &[u8]) {
         self.received += 1;
+        let mut opened = [0; MAX_DATAGRAM];
+        let data = match &mut self.srtp {
+            None => data,
+            Some(srtp) => {
+                let Some(place) = opened.get_mut(..data.len()) else { return };
+                place.copy_from_slice(data);
+                let got = without_allocation("SRTP", || srtp.ours.open_rtp(place));
+                let Ok(len) = got else { return };
+                opened.get(..len).unwrap_or(&[])
+            }
+        };
         without_allocation("RTP", || self.driver.on_rtp(from, data));
     }
 
@@ -175,7 +222,7 @@ impl<'a> Course<'a> {
             let faulty = n & 1 == 1;
             let lost = faulty && fault & 1 != 0;
             if !lost {
-                let mut data = [0x55; 12 + 255 * 4 + 4];
+                let mut data = [0x55; 12 + 255 * 4 + OVERHEAD];
                 let header = RtpPacket {
                     marker: faulty && fault & 2 != 0,
                     payload_type,
@@ -192,7 +239,10 @@ impl<'a> Course<'a> {
                 if faulty && fault & 4 != 0 {
                     data[0] |= fault & 0x30; // padding, extension
                 }
-                let end = 12 + samples;
+                let mut end = 12 + samples;
+                if let Some(srtp) = &mut self.srtp {
+                    end = srtp.peer.protect_rtp(&mut data, end).unwrap_or(end);
+                }
                 self.rtp(source(op >> 4), &data[..end]);
                 if faulty && fault & 8 != 0 {
                     self.rtp(source(op >> 4), &data[..end]); // twice
@@ -221,7 +271,7 @@ impl<'a> Course<'a> {
         // 10 ms packets are two in a tick.
         assert!(sent <= 2, "{sent} packets in one tick");
         self.rtp_sent += sent;
-        if self.ticks % 50 == 0 {
+        if self.ticks.is_multiple_of(50) {
             self.driver.drain();
         }
     }

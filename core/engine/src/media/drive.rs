@@ -10,6 +10,7 @@ use crossbeam_queue::ArrayQueue;
 
 use super::call::{Call, Port};
 use super::counters::CallCounters;
+use super::dtmf::Keys;
 use super::outbox::{rings, Garbage, Inbox, Outbox, Record};
 use super::playout::{Level, Playout};
 use super::voice::{Voice, FIRST_ROOM};
@@ -47,7 +48,23 @@ impl Driver {
 
     /// Outcome of an offer/answer exchange.
     pub fn set_media(&mut self, params: MediaParams) {
-        self.call.set_media(params, self.now_ns);
+        let line = self.voice.rate().unwrap_or(params.codec.rate());
+        self.call.set_media(params, line, self.now_ns);
+        for push in self.voice.set_rate(line) {
+            self.call.playout.push(push.entry, push.room, &mut self.out);
+        }
+    }
+
+    /// The call is answered.
+    pub fn answered(&mut self) {
+        self.call.answered();
+    }
+
+    /// Keys to send.
+    pub fn send_keys(&mut self, text: &str, duration_ms: u32) {
+        if let Some(keys) = Keys::new(1, text, duration_ms, 50) {
+            self.call.send_keys(keys, &mut self.out);
+        }
     }
 
     /// A datagram on the RTP port.
