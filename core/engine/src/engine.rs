@@ -36,6 +36,10 @@ pub struct EngineStats {
     pub calls_total: u64,
     /// Log lines and progress events dropped on the way to the application.
     pub signals_dropped: u64,
+    /// Transactions the stack holds now (all engines of the process).
+    pub sip_transactions: u64,
+    /// Dialogs the stack holds now (all engines of the process).
+    pub sip_dialogs: u64,
     /// What arrived and was no SIP message (all engines of the process).
     pub sip_malformed: u64,
     /// Requests refused before they became calls (the stack's own refusals: all engines of the process).
@@ -399,6 +403,8 @@ impl Engine {
             calls_active: tenant.calls_active.load(Ordering::Relaxed) as u64,
             calls_total: tenant.calls_total.load(Ordering::Relaxed),
             signals_dropped: tenant.events.dropped(),
+            sip_transactions: sip.counters.transactions.load(Ordering::Relaxed),
+            sip_dialogs: sip.counters.dialogs.load(Ordering::Relaxed),
             sip_malformed: since(&sip.counters.malformed, &self.malformed_before),
             sip_rejected: since(&sip.counters.rejected, &self.rejected_before)
                 + tenant.refused.load(Ordering::Relaxed),

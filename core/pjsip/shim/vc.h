@@ -275,6 +275,8 @@ int vc_probe_stop(vc_endpoint *ep, uint64_t probe);
 void vc_end_all(vc_endpoint *ep);
 uint32_t vc_pending(const vc_endpoint *ep);
 uint32_t vc_calls(const vc_endpoint *ep);
+uint32_t vc_transactions(const vc_endpoint *ep);
+uint32_t vc_dialogs(const vc_endpoint *ep);
 
 /* Hashes for digests: 16 bytes of MD5 or 32 of SHA-256. 0 when the library refuses. */
 size_t vc_hash(int sha256, const uint8_t *data, size_t len, uint8_t out[32]);

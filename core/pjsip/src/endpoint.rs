@@ -212,11 +212,17 @@ impl Endpoint {
         let counters = self.sink.counters();
         // SAFETY: raw is live until Drop.
         let calls = unsafe { ffi::vc_calls(self.raw) };
+        // SAFETY: as before.
+        let transactions = unsafe { ffi::vc_transactions(self.raw) };
+        // SAFETY: as before.
+        let dialogs = unsafe { ffi::vc_dialogs(self.raw) };
         EndpointStats {
             malformed: counters.malformed,
             rejected: counters.rejected,
             events_suppressed: counters.suppressed,
             calls: calls as usize,
+            transactions: transactions.into(),
+            dialogs: dialogs.into(),
         }
     }
 

@@ -364,5 +364,7 @@ extern "C" {
     pub(crate) fn vc_end_all(ep: *mut RawEndpoint);
     pub(crate) fn vc_pending(ep: *const RawEndpoint) -> u32;
     pub(crate) fn vc_calls(ep: *const RawEndpoint) -> u32;
+    pub(crate) fn vc_transactions(ep: *const RawEndpoint) -> u32;
+    pub(crate) fn vc_dialogs(ep: *const RawEndpoint) -> u32;
     pub(crate) fn vc_error_text(status: c_int, buf: *mut u8, size: usize) -> usize;
 }

@@ -636,4 +636,8 @@ pub struct EndpointStats {
     pub events_suppressed: u64,
     /// Calls that exist now.
     pub calls: usize,
+    /// Transactions the stack holds now; an answered INVITE's stays for 32 s (RFC 6026).
+    pub transactions: u64,
+    /// Dialogs the stack holds now.
+    pub dialogs: u64,
 }

@@ -463,6 +463,8 @@ class EngineStats:
         recording_errors: int = ...,
         srtp_auth_errors: int = ...,
         srtp_replays: int = ...,
+        sip_transactions: int = ...,
+        sip_dialogs: int = ...,
         sip_malformed: int = ...,
         sip_rejected: int = ...,
         sip_unlisted: int = ...,
@@ -559,6 +561,14 @@ class EngineStats:
     @property
     def recording_errors(self) -> int:
         """Recordings given up for a disk error."""
+
+    @property
+    def sip_transactions(self) -> int:
+        """Transactions the stack holds now; an answered INVITE's stays for 32 s (all engines of the process)."""
+
+    @property
+    def sip_dialogs(self) -> int:
+        """Dialogs the stack holds now (all engines of the process)."""
 
     @property
     def sip_malformed(self) -> int:

@@ -63,7 +63,8 @@ class Baresip:
         assert from_package, "baresip's modules are not where Debian puts them"
         config.append(f"module_path {from_package}")
         config += [
-            f"module {name}.so" for name in ("g711", "aufile", "aubridge", "sndfile", "uuid", "srtp")
+            f"module {name}.so"
+            for name in ("g711", "aufile", "aubridge", "sndfile", "uuid", "srtp")
         ]
         config += [f"module_app {name}.so" for name in ("account", "menu", "ctrl_tcp")]
         (directory / "config").write_text("\n".join(config) + "\n", encoding="utf-8")

@@ -188,6 +188,8 @@ pub(crate) enum Command {
 /// Counters of the stack, shared by all engines of the process.
 #[derive(Default)]
 pub(crate) struct StackCounters {
+    pub transactions: AtomicU64,
+    pub dialogs: AtomicU64,
     pub malformed: AtomicU64,
     pub rejected: AtomicU64,
 }

@@ -112,6 +112,8 @@ pub(super) fn run(
         sip.calls.end_unacknowledged(&mut sip.endpoint);
         sip.summaries();
         let stats = sip.endpoint.stats();
+        counters.transactions.store(stats.transactions, Ordering::Relaxed);
+        counters.dialogs.store(stats.dialogs, Ordering::Relaxed);
         counters.malformed.store(stats.malformed, Ordering::Relaxed);
         counters.rejected.store(stats.rejected, Ordering::Relaxed);
     }
