@@ -110,6 +110,7 @@ fn paced(calls: usize) -> Outcome<()> {
                 rx_telephone_event: None,
                 rtcp: RtcpWay::Beside,
                 comfort_noise: None,
+                signalling: None,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,
             },

@@ -80,6 +80,7 @@ impl Probe {
                 telephone_event: None,
                 rx_telephone_event: None,
                 comfort_noise: None,
+                signalling: None,
                 rtcp: RtcpWay::Beside,
                 ptime_ms: 20,
                 direction: Direction::SendRecv,

@@ -2,7 +2,7 @@
 //! What the media thread is told, what it counts, and how it fails.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::g711::Law;
 use super::line::Rate;
@@ -169,6 +169,8 @@ pub enum RtcpWay {
 pub struct MediaParams {
     /// Where the peer's SDP says RTP goes.
     pub remote_rtp: SocketAddr,
+    /// Where its signalling comes from, if known: a peer behind a NAT sends its media from there, too.
+    pub signalling: Option<IpAddr>,
     /// Where its SDP says RTCP goes; `None` is the port above RTP's.
     pub remote_rtcp: Option<SocketAddr>,
     /// Codec to send.

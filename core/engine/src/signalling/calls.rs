@@ -276,13 +276,14 @@ impl Calls {
 
     pub(super) fn media(&mut self, sip: CallId, media: &MediaDescription, srtp: Srtp) {
         let agreed = Agreed { params: params(media), srtp };
-        let Some(agreed) = self.takeover_media(sip, agreed) else { return };
+        let Some(mut agreed) = self.takeover_media(sip, agreed) else { return };
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
         // Of a call to a name it was not known before.
         if !media.remote_rtp.ip().is_unspecified() {
             call.peer.get_or_insert(media.remote_rtp.ip());
         }
+        agreed.params.signalling = call.peer;
         if call.unproved {
             call.agreed = Some(agreed);
         } else {
@@ -437,6 +438,7 @@ fn params(media: &MediaDescription) -> MediaParams {
             pjsip_sys::RtcpWay::Off => RtcpWay::Off,
         },
         comfort_noise: media.comfort_noise,
+        signalling: None,
         ptime_ms: media.ptime_ms,
         direction: match media.direction {
             pjsip_sys::Direction::SendRecv => Direction::SendRecv,

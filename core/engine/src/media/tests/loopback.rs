@@ -21,6 +21,7 @@ fn params(remote_rtp: SocketAddr) -> MediaParams {
         rx_telephone_event: Some(101),
         rtcp: RtcpWay::Beside,
         comfort_noise: None,
+        signalling: None,
         ptime_ms: 20,
         direction: Direction::SendRecv,
     }

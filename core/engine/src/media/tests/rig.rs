@@ -65,6 +65,7 @@ pub(super) fn params(ptime_ms: u8, codec: Codec) -> MediaParams {
         telephone_event: Some(101),
         rx_telephone_event: Some(101),
         comfort_noise: None,
+        signalling: None,
         rtcp: RtcpWay::Beside,
         ptime_ms,
         direction: Direction::SendRecv,

@@ -2,8 +2,12 @@
 //! Where RTP goes to and from whom it is taken: symmetric RTP (RFC 4961) with the guard of
 //! RFC 7362. We send to the SDP's address until a packet shows where the peer really is; that is
 //! learnt once, within a short window after the SDP, and the SDP's address wins while it is alive.
+//!
+//! Another host than the SDP's is believed only where a NAT explains it: it is the host that the
+//! signalling comes from, or the SDP's address cannot be reached from outside. Else whoever is first
+//! to send to our port would get the call's audio.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Time after an SDP in which the source may be learnt.
 pub const WINDOW_NS: u64 = 5_000_000_000;
@@ -24,6 +28,7 @@ enum Fit {
 #[derive(Debug)]
 pub struct Latch {
     signalled: SocketAddr,
+    signalling: Option<IpAddr>,
     target: SocketAddr,
     /// How the target was proven by a packet; `None` while only the SDP names it.
     proven: Option<Fit>,
@@ -33,10 +38,11 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// After an SDP that names `signalled`.
-    pub fn new(signalled: SocketAddr, now_ns: u64) -> Latch {
+    /// After an SDP that names `signalled`, in signalling that comes from the host `signalling`.
+    pub fn new(signalled: SocketAddr, signalling: Option<IpAddr>, now_ns: u64) -> Latch {
         Latch {
             signalled,
+            signalling,
             target: signalled,
             proven: None,
             last_ns: 0,
@@ -47,11 +53,12 @@ impl Latch {
 
     /// After a new SDP. The same address again keeps what was learnt (the peer may sit behind a
     /// NAT) and opens the window; another one starts afresh.
-    pub fn on_sdp(&mut self, signalled: SocketAddr, now_ns: u64) {
+    pub fn on_sdp(&mut self, signalled: SocketAddr, signalling: Option<IpAddr>, now_ns: u64) {
+        self.signalling = signalling;
         if signalled == self.signalled {
             self.window_end_ns = now_ns.saturating_add(WINDOW_NS);
         } else {
-            *self = Latch::new(signalled, now_ns);
+            *self = Latch::new(signalled, signalling, now_ns);
         }
     }
 
@@ -73,6 +80,10 @@ impl Latch {
         } else {
             Fit::Host
         };
+        let explained = self.signalling == Some(source.ip()) || is_inside(self.signalled.ip());
+        if fit == Fit::Host && !explained {
+            return false;
+        }
         let open = now_ns <= self.window_end_ns;
         let silent = now_ns.saturating_sub(self.last_ns) > ACTIVE_NS;
         let may = match self.proven {
@@ -100,6 +111,29 @@ impl Latch {
     }
 }
 
+/// Whether an address is one of those that a NAT hides, or that never leave a machine or a link.
+fn is_inside(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            // RFC 1918, RFC 6598 (carrier-grade NAT), RFC 3927, this machine.
+            ip.is_private()
+                || (a == 100 && b & 0xC0 == 64)
+                || ip.is_link_local()
+                || ip.is_loopback()
+                || ip.is_unspecified()
+        }
+        IpAddr::V6(ip) => {
+            let first = ip.segments()[0];
+            // RFC 4193, RFC 4291.
+            first & 0xFE00 == 0xFC00
+                || first & 0xFFC0 == 0xFE80
+                || ip.is_loopback()
+                || ip.is_unspecified()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +148,7 @@ mod tests {
     #[test]
     fn an_intruder_neither_draws_our_audio_nor_is_heard() {
         let (peer, intruder) = (addr(2, 4000), addr(3, 4000));
-        let mut latch = Latch::new(peer, 0);
+        let mut latch = Latch::new(peer, None, 0);
         // The intruder is even first.
         assert!(!latch.on_packet(intruder, 0));
         for i in 0..1000 {
@@ -132,7 +166,7 @@ mod tests {
     #[test]
     fn another_port_of_the_same_host_is_learnt_at_once_and_only_once() {
         let (sdp, real, other) = (addr(2, 4000), addr(2, 5000), addr(2, 6000));
-        let mut latch = Latch::new(sdp, 0);
+        let mut latch = Latch::new(sdp, None, 0);
         assert_eq!(latch.target(), sdp);
         assert!(latch.on_packet(real, 20 * MS));
         assert_eq!(latch.target(), real);
@@ -144,7 +178,7 @@ mod tests {
     #[test]
     fn a_peer_behind_a_nat_is_learnt_after_a_few_packets() {
         let (sdp, nat) = (addr(9, 4000), addr(3, 1234));
-        let mut latch = Latch::new(sdp, 0);
+        let mut latch = Latch::new(sdp, None, 0);
         let taken: Vec<bool> = (0..6).map(|i| latch.on_packet(nat, i * 20 * MS)).collect();
         assert_eq!(taken, [false, false, false, false, true, true]);
         assert_eq!(latch.target(), nat);
@@ -153,7 +187,7 @@ mod tests {
     #[test]
     fn the_sdp_address_wins_when_it_speaks() {
         let (sdp, early) = (addr(2, 4000), addr(3, 4000));
-        let mut latch = Latch::new(sdp, 0);
+        let mut latch = Latch::new(sdp, None, 0);
         for i in 0..10 {
             latch.on_packet(early, i * 20 * MS);
         }
@@ -165,7 +199,7 @@ mod tests {
 
     #[test]
     fn nothing_is_learnt_after_the_window() {
-        let mut latch = Latch::new(addr(2, 4000), 0);
+        let mut latch = Latch::new(addr(2, 4000), None, 0);
         assert!(!latch.on_packet(addr(2, 5000), 5_001 * MS));
         assert_eq!(latch.target(), addr(2, 4000));
     }
@@ -173,16 +207,44 @@ mod tests {
     #[test]
     fn a_new_sdp_opens_the_window_again() {
         let (sdp, nat, moved) = (addr(9, 4000), addr(9, 1234), addr(9, 5678));
-        let mut latch = Latch::new(sdp, 0);
+        let mut latch = Latch::new(sdp, None, 0);
         assert!(latch.on_packet(nat, 0));
         assert!(!latch.on_packet(moved, 60_000 * MS));
         // Same address: what was learnt stays until the peer shows up elsewhere.
-        latch.on_sdp(sdp, 60_000 * MS);
+        latch.on_sdp(sdp, None, 60_000 * MS);
         assert_eq!(latch.target(), nat);
         assert!(latch.on_packet(moved, 60_020 * MS));
         assert_eq!(latch.target(), moved);
         // Another address: afresh.
-        latch.on_sdp(addr(4, 4000), 61_000 * MS);
+        latch.on_sdp(addr(4, 4000), None, 61_000 * MS);
         assert_eq!(latch.target(), addr(4, 4000));
+    }
+
+    #[test]
+    fn another_host_is_believed_only_where_a_nat_explains_it() {
+        let public = |last: u8| SocketAddr::from(([203, 0, 113, last], 4000));
+        let believed = |sdp: SocketAddr, signalling: Option<IpAddr>, source: SocketAddr| {
+            let mut latch = Latch::new(sdp, signalling, 0);
+            (0..10).any(|i| latch.on_packet(source, i * 20 * MS)) && latch.target() == source
+        };
+        // A trunk names a public address: no stranger, however early, gets the call.
+        assert!(!believed(public(1), None, public(2)));
+        assert!(!believed(public(1), Some(public(3).ip()), public(2)));
+        // A telephone that names a public address but sends from where it signals.
+        assert!(believed(public(1), Some(public(2).ip()), public(2)));
+        // One that names the address it has behind its NAT.
+        for inside in ["10.1.2.3:4", "192.168.0.9:4", "172.16.5.5:4", "100.64.0.1:4"] {
+            let Ok(inside) = inside.parse() else { unreachable!("an address") };
+            assert!(believed(inside, None, public(2)), "{inside}");
+        }
+        for ip in ["fd00::1", "fe80::1", "::1", "127.0.0.1", "169.254.1.1", "0.0.0.0"] {
+            assert!(ip.parse().is_ok_and(is_inside), "{ip}");
+        }
+        for ip in ["2001:db8::1", "8.8.8.8", "100.128.0.1", "172.32.0.1", "11.0.0.1"] {
+            assert!(ip.parse().is_ok_and(|ip| !is_inside(ip)), "{ip}");
+        }
+        // Another port of the named host needs no explanation.
+        let other_port = SocketAddr::from(([203, 0, 113, 1], 9999));
+        assert!(believed(public(1), None, other_port));
     }
 }

@@ -114,7 +114,7 @@ impl Session {
         let mut session = Session {
             identity,
             params: *params,
-            latch: Latch::new(params.remote_rtp, now_ns),
+            latch: Latch::new(params.remote_rtp, params.signalling, now_ns),
             rtcp_signalled: rtcp_of(params),
             receiver: Receiver::default(),
             sender: Sender::new(identity.ssrc, identity.sequence, identity.timestamp),
@@ -135,7 +135,7 @@ impl Session {
 
     /// After a later SDP.
     pub fn on_sdp(&mut self, params: &MediaParams, now_ns: u64) {
-        self.latch.on_sdp(params.remote_rtp, now_ns);
+        self.latch.on_sdp(params.remote_rtp, params.signalling, now_ns);
         self.rtcp_signalled = rtcp_of(params);
         self.params = *params;
     }

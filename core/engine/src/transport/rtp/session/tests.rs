@@ -15,6 +15,7 @@ fn params(port: u16) -> MediaParams {
         rx_payload_type: 8,
         telephone_event: None,
         comfort_noise: None,
+        signalling: None,
         rx_telephone_event: None,
         rtcp: RtcpWay::Beside,
         ptime_ms: 20,
