@@ -2,7 +2,7 @@
 //! CPU of the media thread, in microseconds of thread time for each call and frame of 20 ms.
 //!
 //! `cargo bench -p voicecore-engine --bench media [-- CALLS …]`. Calls run in pairs over loopback
-//! sockets with G.711 A-law; each sends and receives one packet a tick. Two figures: the parts of a
+//! sockets with G.711 A-law, and with G.722 for the parts; each sends and receives one packet a tick. Two figures: the parts of a
 //! tick, with ticks one behind the other; and the whole thread at its real pace, where caches are
 //! cold and the machine's other work counts. The kernel's delivery on loopback is within "send".
 
@@ -46,9 +46,11 @@ fn voice(samples: usize) -> Vec<i16> {
         .collect()
 }
 
-fn by_parts(calls: usize) -> Outcome<f64> {
+fn by_parts(calls: usize, codec: Codec) -> Outcome<f64> {
     let ticks = (FRAMES / calls).clamp(500, 20_000);
-    let mut probe = Probe::new(calls, &voice((ticks + 200) * 160))?;
+    let samples = (ticks + 200) * codec.rate().frame();
+    let mut probe = Probe::with_codec(calls, codec, &voice(samples))?;
+    let kind = if codec == Codec::Pcma { "" } else { ", G722" };
     for _ in 0..100 {
         probe.tick(thread_ns);
     }
@@ -59,14 +61,14 @@ fn by_parts(calls: usize) -> Outcome<f64> {
         }
     }
     let each = |ns: u64| ns as f64 / 1000.0 / (ticks * calls) as f64;
-    println!("{calls} calls, {ticks} ticks back to back:");
+    println!("{calls} calls{kind}, {ticks} ticks back to back:");
     for (name, ns) in PARTS.iter().zip(sums) {
         println!("  {name:<24} {:>7.2} µs", each(ns));
-        rows::add(&format!("{name}, {calls} calls"), "us", each(ns), None)?;
+        rows::add(&format!("{name}, {calls} calls{kind}"), "us", each(ns), None)?;
     }
     let all = each(sums.iter().sum());
     println!("  {:<24} {all:>7.2} µs", "together");
-    rows::add(&format!("tick back to back, {calls} calls"), "us", all, None)?;
+    rows::add(&format!("tick back to back, {calls} calls{kind}"), "us", all, None)?;
     let [sent, received, lost, concealed] = probe.totals();
     println!("  packets sent {sent}, received {received}, lost {lost}; concealed {concealed}");
     Ok(all)
@@ -152,7 +154,8 @@ fn main() -> Outcome<()> {
     println!("voice activity backend: {}", Bank::new(Rate::R8k, 1).backend());
     for calls in counts {
         let calls = calls.next_multiple_of(2);
-        by_parts(calls)?;
+        by_parts(calls, Codec::Pcma)?;
+        by_parts(calls, Codec::G722)?;
         paced(calls)?;
     }
     Ok(())

@@ -22,6 +22,7 @@ import logging
 import re
 import signal
 import sys
+import wave
 from typing import Any
 
 import voicecore
@@ -55,6 +56,7 @@ class Appliance:
     def __init__(self, engine: voicecore.Engine, options: argparse.Namespace) -> None:
         self._engine = engine
         self._notes = [float(note) for note in options.notes.split(",")]
+        self._voice: str | None = options.voice
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[int, voicecore.Call] = {}
 
@@ -97,7 +99,7 @@ class Appliance:
             self._begin(call)
         silent = "silent" in words.split(".") or placed
         if call.direction == "out":
-            say("answered", id=call.id, recording=call.recording)
+            say("answered", id=call.id, recording=call.recording, rate=call.rate)
             if not silent:
                 self.spawn(self._play(call))
         if call.direction == "in" and not re.search(r"ring|early|answer|reject|hangup", words):
@@ -121,7 +123,7 @@ class Appliance:
                     silent = True
                 elif verb == "answer":
                     await call.answer()
-                    say("answered", id=call.id, recording=call.recording)
+                    say("answered", id=call.id, recording=call.recording, rate=call.rate)
                     if not silent:
                         self.spawn(self._play(call))
                 elif verb == "answering":  # do not wait for the ACK
@@ -200,6 +202,12 @@ class Appliance:
         loop = asyncio.get_running_loop()
         began = loop.time()
         with contextlib.suppress(voicecore.CallGone):
+            if self._voice is not None:
+                with wave.open(self._voice) as voice:
+                    pcm, rate = voice.readframes(voice.getnframes()), voice.getframerate()
+                call.play(pcm, rate, 1)
+                call.finish(1)
+                return
             while True:
                 while ahead < loop.time() - began + _AHEAD * _CHUNK_S:
                     call.play(chunk, 8000, 1)
@@ -207,11 +215,15 @@ class Appliance:
                 await asyncio.sleep(_CHUNK_S)
 
     async def _report(self, call: voicecore.Call) -> None:
+        samples = 0
         async for event in call.events():
             name = type(event).__name__
-            if name == "Audio":
+            if isinstance(event, voicecore.Audio):
+                samples += len(event.pcm) // 2
                 continue
             fields = plain(event)
+            if name == "SpeechEnded":
+                fields["samples"], samples = samples, 0
             if hasattr(event, "stats"):
                 fields["stats"] = plain(event.stats)
             if name == "EarlyMedia" and call.direction == "out":
@@ -290,6 +302,7 @@ if __name__ == "__main__":
     parser.add_argument("--media-timeout", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--media-priority", type=int, metavar="1-99", help="SCHED_FIFO")
     parser.add_argument("--notes", default="500,700,1200", metavar="HERTZ,…")
+    parser.add_argument("--voice", metavar="WAV", help="played once instead of the notes")
     parser.add_argument("--guard", default="{}", metavar="JSON", help="for voicecore.GuardConfig")
     parser.add_argument("--set", default="{}", metavar="JSON", help="more of EngineConfig")
     parser.add_argument("--control", action="store_true", help="take orders on standard input")

@@ -40,6 +40,7 @@ class LocalCore:
         bind: str = "127.0.0.1",
         guard: Mapping[str, object] | None = None,
         settings: Mapping[str, object] | None = None,
+        voice: Path | None = None,
         prefix: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -52,6 +53,8 @@ class LocalCore:
         args += ["--notes", ",".join(str(note) for note in notes)]
         args += ["--bind", bind, "--guard", json.dumps(dict(guard or {}))]
         args += ["--set", json.dumps(dict(settings or {}))]
+        if voice is not None:
+            args += ["--voice", str(voice)]
         if media_priority is not None:
             args += ["--media-priority", str(media_priority)]
         if record is not None:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 RATE = 8000
-A_LAW, MU_LAW = 8, 0
+A_LAW, MU_LAW, G722 = 8, 0, 9
 
 
 def _a_law(sample: int) -> int:

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from . import audio
 
@@ -23,13 +24,15 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self.path.endswith("/chat/completions"):
                 self._chat()
             elif self.path.endswith("/audio/speech"):
                 self._speech()
             elif self.path.endswith("/audio/transcriptions"):
+                at = body.index(b"fmt ")
+                self.server.rates.append(int.from_bytes(body[at + 12 : at + 16], "little"))
                 self._whole(json.dumps({"text": WORDS}).encode(), "application/json")
             else:
                 self.send_error(404)
@@ -76,6 +79,10 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
     voice: bytes = b""
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.rates: list[int] = []
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away in the middle is what barge-in does."""
 
@@ -85,6 +92,7 @@ class Models:
 
     def __init__(self, *, spoken_s: float = 20.0, note: float = 500.0) -> None:
         self._server = _Server(("127.0.0.1", 0), _Handler)
+        self.rates = self._server.rates  # of what was to be transcribed
         self._server.voice = audio.tone(note, spoken_s, rate=RATE).tobytes()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

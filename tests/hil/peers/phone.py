@@ -173,8 +173,14 @@ class Phone:
     """A socket and its calls. `on_invite` decides on calls that come in; without it they are answered at once."""
 
     def __init__(
-        self, remote: Address, *, play: Sequence[int] | None = None, payload_type: int = 8
+        self,
+        remote: Address,
+        *,
+        play: Sequence[int] | None = None,
+        wide: Sequence[int] | None = None,
+        payload_type: int = 8,
     ) -> None:
+        """`play` and `wide` are what `RtpEnd` plays on G.711 and on G.722."""
         self.remote = remote
         self.calls: dict[str, PhoneCall] = {}
         self.incoming: list[PhoneCall] = []
@@ -183,6 +189,7 @@ class Phone:
         self.acknowledges = True  # sends PRACK
         self.on_refer: Callable[[PhoneCall, bytes], None] | None = None
         self._play = play
+        self._wide = wide
         self._payload_type = payload_type
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -218,7 +225,12 @@ class Phone:
         return call
 
     def _new(self, call_id: str, tag: str) -> PhoneCall:
-        rtp = RtpEnd(play=self._play, payload_type=self._payload_type, ssrc=next(self._ssrc))
+        rtp = RtpEnd(
+            play=self._play,
+            wide=self._wide,
+            payload_type=self._payload_type,
+            ssrc=next(self._ssrc),
+        )
         call = PhoneCall(self, call_id, tag, rtp)
         self.calls[call_id] = call
         return call

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One end of an RTP stream in plain Python: sends G.711 on a 20 ms clock, keeps every packet it gets.
+"""One end of an RTP stream in plain Python: sends G.711 or G.722 on a 20 ms clock, keeps every packet it gets.
 
 Used where SIPp does the signalling but what arrives has to be looked into: order, gaps, content, source.
 """
@@ -14,6 +14,8 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from core.reference import g722
 
 from . import audio
 from .ports import free_block
@@ -56,6 +58,16 @@ def header(
     )
 
 
+def _next(samples: array.array[int], place: int, count: int) -> tuple[array.array[int], int]:
+    """So many samples from a place on, from the beginning again at the end; the next place."""
+    out = array.array("h")
+    while len(out) < count:
+        part = samples[place : place + count - len(out)]
+        out.extend(part)
+        place = (place + len(part)) % len(samples)
+    return out, place
+
+
 class RtpEnd:
     """A bound RTP socket with a thread of its own; RTCP that arrives on the odd port is counted."""
 
@@ -66,7 +78,9 @@ class RtpEnd:
         payload_type: int = audio.A_LAW,
         host: str = "127.0.0.1",
         ssrc: int = 0x1A2B3C4D,
+        wide: Sequence[int] | None = None,
     ) -> None:
+        """`play` is at 8 kHz, for G.711; `wide` at 16 kHz, for G.722."""
         self.host = host
         self.port = free_block(2, host=host)
         self.payload_type = payload_type
@@ -78,6 +92,10 @@ class RtpEnd:
         self.packets: list[Packet] = []
         self._play = array.array("h", play if play is not None else [0] * FRAME)
         self._place = 0
+        self._wide = array.array("h", wide if wide is not None else [0] * 2 * FRAME)
+        self._wide_place = 0
+        self._encoder = g722.Encoder()
+        self.coded = b""  # all G.722 that was sent
         self._remote: Address | None = None
         self._stop = threading.Event()
         self._socket = self._bind(self.port)
@@ -148,19 +166,23 @@ class RtpEnd:
         remote = self._remote
         if remote is None:
             return
-        frame = array.array("h")
-        while len(frame) < FRAME:
-            part = self._play[self._place : self._place + FRAME - len(frame)]
-            frame.extend(part)
-            self._place = (self._place + len(part)) % len(self._play)
         data = header(self.payload_type, self.sequence, self.sequence * FRAME, self.ssrc)
         try:
-            self._socket.sendto(data + audio.encode(frame, self.payload_type), remote)
+            self._socket.sendto(data + self._frame(), remote)
         except OSError:
             return
         self.sent += 1
         self.departures.append(time.monotonic())
         self.sequence = self.sequence + 1 & 0xFFFF
+
+    def _frame(self) -> bytes:
+        if self.payload_type == audio.G722:
+            samples, self._wide_place = _next(self._wide, self._wide_place, 2 * FRAME)
+            payload = self._encoder.encode(samples)
+            self.coded += payload
+            return payload
+        samples, self._place = _next(self._play, self._place, FRAME)
+        return audio.encode(samples, self.payload_type)
 
     def sent_before(self, at: float) -> int:
         """Packets that had left at `at` (monotonic seconds)."""
@@ -176,6 +198,14 @@ class RtpEnd:
         for packet in list(self.packets) if packets is None else packets:
             if packet.payload_type in (audio.A_LAW, audio.MU_LAW):
                 out.extend(audio.decode(packet.payload, packet.payload_type))
+        return out
+
+    def wide_samples(self, packets: Sequence[Packet] | None = None) -> array.array[int]:
+        """G.722 packets decoded one after another at 16 kHz; other types are left out."""
+        out, decoder = array.array("h"), g722.Decoder()
+        for packet in list(self.packets) if packets is None else packets:
+            if packet.payload_type == audio.G722:
+                out.extend(decoder.decode(packet.payload))
         return out
 
     def missing(self) -> int:

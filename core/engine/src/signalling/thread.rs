@@ -61,7 +61,7 @@ pub(super) fn run(
         user_agent: setup.user_agent.clone(),
         nameservers: setup.nameservers.clone(),
         log_level: 2,
-        codecs: vec![Codec::Pcma, Codec::Pcmu],
+        codecs: vec![Codec::Pcma, Codec::Pcmu, Codec::G722],
         max_calls: STACK_CALLS,
     };
     let mut endpoint = match Endpoint::new(&config) {
