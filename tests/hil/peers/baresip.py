@@ -19,7 +19,7 @@ _MODULE_PATHS = (Path("/usr/lib/baresip/modules"), *Path("/usr/lib").glob("*/bar
 
 
 class Baresip:
-    """One baresip with one account and no registrar. It plays `play` (8 kHz mono WAV) into its calls."""
+    """One baresip with one account and no registrar. It plays `play` (mono WAV) into its calls."""
 
     def __init__(
         self,
@@ -31,6 +31,8 @@ class Baresip:
         media_encryption: str = "",
     ) -> None:
         """`media_encryption`: "srtp" (keys under RTP/AVP) or "srtp-mand" (RTP/SAVP), none when empty."""
+        rate = 16_000 if codec == "g722" else 8_000  # of `play` too
+        name = f"{codec}/{rate}/1"
         program = shutil.which("baresip")
         assert program, "baresip is not installed: apt-get install baresip-core"
         self._home = directory
@@ -48,8 +50,8 @@ class Baresip:
             # a player has to exist for the receive side to run; this one goes nowhere
             "audio_player aubridge,nowhere",
             "audio_alert aubridge,alert",
-            "ausrc_srate 8000",
-            "auplay_srate 8000",
+            f"ausrc_srate {rate}",
+            f"auplay_srate {rate}",
             "ausrc_channels 1",
             "auplay_channels 1",
             f"rtp_ports {rtp}-{rtp + 19}",
@@ -64,12 +66,12 @@ class Baresip:
         config.append(f"module_path {from_package}")
         config += [
             f"module {name}.so"
-            for name in ("g711", "aufile", "aubridge", "sndfile", "uuid", "srtp")
+            for name in ("g711", "g722", "aufile", "aubridge", "sndfile", "uuid", "srtp")
         ]
         config += [f"module_app {name}.so" for name in ("account", "menu", "ctrl_tcp")]
         (directory / "config").write_text("\n".join(config) + "\n", encoding="utf-8")
         (directory / "accounts").write_text(
-            f"<sip:peer@127.0.0.1:{self.port}>;regint=0;audio_codecs={codec};answermode={answer}"
+            f"<sip:peer@127.0.0.1:{self.port}>;regint=0;audio_codecs={name};answermode={answer}"
             + (f";mediaenc={media_encryption}" if media_encryption else "")
             + "\n",
             encoding="utf-8",
