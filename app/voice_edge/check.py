@@ -19,7 +19,7 @@ from pathlib import Path
 from .adapters import LlmClient, ServerError, SttClient, TtsClient
 from .machine.events import Message
 from .process import WANTED_DESCRIPTORS
-from .settings import Settings
+from .settings import Settings, Trunk
 
 _FREE_WANTED = 1 << 30  # a stereo recording takes 115 MB an hour
 _SPEECH_S = 1.0
@@ -39,6 +39,7 @@ async def check(settings: Settings) -> list[Finding]:
         _sip_port(settings),
         _rtp_ports(settings),
         _recording(settings.recording.dir),
+        *_srtp(settings),
         _descriptors(),
     ]
     llm, tts, stt = await asyncio.gather(_llm(settings), _tts(settings), _stt(settings))
@@ -127,6 +128,35 @@ def _recording(folder: Path | None) -> Finding:
     if free < _FREE_WANTED:
         return Finding("recordings", "warn", f"{detail}; make room")
     return Finding("recordings", "ok", detail)
+
+
+def _srtp(settings: Settings) -> list[Finding]:
+    """Keys of SRTP stand in SIP messages: encryption is worth what the way of these is worth."""
+    mode = settings.media.srtp
+    clear = [
+        trunk.name
+        for trunk in settings.sip.trunk
+        if (trunk.srtp or mode) != "off" and not _over_tls(trunk)
+    ]
+    if clear:
+        detail = (
+            f"calls over {', '.join(clear)} may be encrypted, but their keys travel in clear; "
+            'add ";transport=tls" to registrar, server or proxy'
+        )
+        return [Finding("media.srtp", "warn", detail)]
+    if mode != "off" and settings.sip.tls.cert_file is None:
+        detail = (
+            f'"{mode}", but without sip.tls nobody can call here over TLS: keys come in clear; '
+            "set sip.tls.cert_file and key_file"
+        )
+        return [Finding("media.srtp", "warn", detail)]
+    return [Finding("media.srtp", "ok", mode)]
+
+
+def _over_tls(trunk: Trunk) -> bool:
+    """Whether what it is reached by names TLS: the proxy, else its server."""
+    uri = trunk.proxy or trunk.registrar or trunk.server or ""
+    return "transport=tls" in uri.lower() or uri.lower().startswith("sips:")
 
 
 def _descriptors() -> Finding:

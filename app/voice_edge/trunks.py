@@ -29,6 +29,7 @@ def trunk_options(trunk: Trunk) -> dict[str, Any]:
         "expires_s": trunk.expires_s,
         "proxy": trunk.proxy,
         "options_s": trunk.options_s,
+        "srtp": trunk.srtp,
     }
 
 

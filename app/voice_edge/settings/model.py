@@ -48,6 +48,7 @@ class Trunk:
     realm: str = setting("*", kind="text")
     expires_s: int = setting(300, low=30, high=86_400)
     options_s: float = setting(30.0, low=0, high=3_600)
+    srtp: str | None = setting(None, choices=("off", "optional", "required"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

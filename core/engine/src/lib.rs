@@ -7,6 +7,7 @@ mod config_network;
 mod dtmf;
 mod engine;
 mod engine_dialog;
+mod engine_srtp;
 mod engine_trunks;
 mod error;
 pub mod events;

@@ -22,7 +22,7 @@ fn bad(py: Python<'_>, field: &'static str, problem: String, remedy: &str) -> Py
     raise(py, &ConfigError::new(field, problem, remedy).into())
 }
 
-fn address(py: Python<'_>, field: &'static str, text: &str) -> PyResult<IpAddr> {
+pub fn address(py: Python<'_>, field: &'static str, text: &str) -> PyResult<IpAddr> {
     text.parse().map_err(|_| {
         bad(
             py,

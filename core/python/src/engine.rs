@@ -12,7 +12,7 @@ use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
 use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
 
-use crate::config::{codec, srtp_mode, EngineConfig};
+use crate::config::{address, codec, srtp_mode, EngineConfig};
 use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
@@ -305,6 +305,15 @@ impl Engine {
     fn set_acl(&self, py: Python<'_>, acl: Option<Vec<String>>) -> PyResult<()> {
         let acl = crate::guard::networks(py, acl)?;
         self.inner.set_acl(acl).map_err(|e| raise(py, &e))
+    }
+
+    /// Addresses whose calls have another SRTP mode than the configured one.
+    fn set_srtp_of(&self, py: Python<'_>, peers: Vec<(String, String)>) -> PyResult<()> {
+        let peers = peers
+            .iter()
+            .map(|(ip, mode)| Ok((address(py, "srtp", ip)?, srtp_mode(py, mode)?)))
+            .collect::<PyResult<_>>()?;
+        self.inner.set_srtp_of(peers).map_err(|e| raise(py, &e))
     }
 
     /// Counters of the engine; `consumer_dropped` is added to `events_dropped`.

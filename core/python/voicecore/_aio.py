@@ -17,6 +17,7 @@ from voicecore._call import Call
 from voicecore._core import EngineConfig, EngineStats, ThreadStalled
 from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
+from voicecore._srtp import SrtpPeers, checked
 from voicecore._stream import Stream
 from voicecore._trunk import Trunk
 
@@ -38,6 +39,7 @@ class Engine:
         self._calls: dict[int, Call] = {}
         self._registrations: dict[int, Registration] = {}
         self._trunks: list[Trunk] = []
+        self._srtp = SrtpPeers(self._native)
         self._incoming: Stream[Call] = Stream(config.max_calls)
         self._events_dropped = 0
         self._draining = False
@@ -80,6 +82,7 @@ class Engine:
         `Call.events` of calls that were up end with `CallEnded`. May be called again.
         """
         self._incoming.close()
+        self._srtp.stop()
         try:
             await run_to_end(self._native.stop)
         finally:
@@ -122,7 +125,7 @@ class Engine:
             username: for digest authentication.
             password: for digest authentication.
             late_offer: send an INVITE without SDP; the peer makes the offer in its answer.
-            srtp: "off", "optional" or "required" for this call; as in `EngineConfig` unless given.
+            srtp: "off", "optional" or "required" for this call; the trunk's, else as in `EngineConfig` unless given.
             trunk: over which to call: its proxy, our name there, and its credentials unless given here.
 
         Raises:
@@ -161,6 +164,7 @@ class Engine:
             uri, aor, proxy = trunk.uri(uri), trunk._aor, trunk._proxy
             if username is None:
                 username, password = trunk._username, trunk._password
+            srtp = srtp or trunk.srtp
         hint = None if proxy else _literal(uri)
         call_id = self._native.dial(uri, hint, username, password, late_offer, srtp, aor, proxy)
         return self._out(call_id, Address(uri))
@@ -269,6 +273,7 @@ class Engine:
         proxy: str | None = None,
         options_s: float = 0.0,
         options_timeout_s: float = 4.0,
+        srtp: str | None = None,
     ) -> Trunk:
         """Makes a trunk known, for `dial`. Without ``register`` it knows us by our address.
 
@@ -284,11 +289,13 @@ class Engine:
             proxy: outbound proxy, for registration and calls.
             options_s: interval of OPTIONS, by which `Trunk.state` is known; 0 sends none.
             options_timeout_s: how long each server may be silent.
+            srtp: "off", "optional" or "required" for calls over this trunk, both ways; as in `EngineConfig` unless
+                given. Calls that come in are the trunk's when they come from an address of ``server`` or ``proxy``.
 
         Raises:
-            ConfigError: ``register`` without what it needs.
+            ConfigError: ``register`` without what it needs; ``srtp`` that is not known.
         """
-        registration = None
+        srtp, registration = checked(srtp), None
         if register:
             if aor is None or username is None or password is None:
                 raise ConfigError(
@@ -313,14 +320,22 @@ class Engine:
             username=username,
             password=password,
             registration=registration,
+            srtp=srtp,
         )
         if options_s > 0:
             trunk._watch = self._native.watch(
                 name, server, aor, proxy, options_s, options_timeout_s
             )
-        trunk._forget = lambda: self._trunks.remove(trunk) if trunk in self._trunks else None
+        trunk._forget = lambda: self._forget(trunk)
         self._trunks.append(trunk)
+        if trunk.srtp is not None:
+            self._srtp.add(trunk, trunk.srtp)
         return trunk
+
+    def _forget(self, trunk: Trunk) -> None:
+        if trunk in self._trunks:
+            self._trunks.remove(trunk)
+            self._srtp.remove(trunk)
 
     @property
     def trunks(self) -> tuple[Trunk, ...]:

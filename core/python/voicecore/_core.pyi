@@ -1339,6 +1339,9 @@ class Engine:
     def set_draining(self, retry_after_s: int | None) -> None:
         """New calls get 503 with this Retry-After; None ends that."""
 
+    def set_srtp_of(self, peers: Sequence[tuple[str, str]]) -> None:
+        """Addresses whose calls have another SRTP mode than the configured one."""
+
     def set_acl(self, acl: Sequence[str] | None) -> None:
         """Replaces the networks that may call; None: all."""
 

@@ -32,6 +32,7 @@ class Trunk:
         username: str | None,
         password: str | None,
         registration: Registration | None,
+        srtp: str | None = None,
     ) -> None:
         """Made by `Engine.add_trunk`, not by applications."""
         self._native = native
@@ -42,6 +43,7 @@ class Trunk:
         self._username = username
         self._password = password
         self._registration = registration
+        self._srtp = srtp
         self._watch: int | None = None
         self._state: Literal["unknown", "up", "down"] = "unknown"
         self._status = 0
@@ -62,6 +64,11 @@ class Trunk:
     def registration(self) -> Registration | None:
         """Kept at the trunk; None for one that knows us by our address."""
         return self._registration
+
+    @property
+    def srtp(self) -> str | None:
+        """Whether media of its calls is encrypted; None is as the engine is configured."""
+        return self._srtp
 
     @property
     def state(self) -> Literal["unknown", "up", "down"]:

@@ -209,6 +209,8 @@ impl MediaEngine {
     pub(crate) fn set_srtp(&self, call: u64, update: Update) -> Result<(), MediaError> {
         let Some(known) = self.known(call) else { return Ok(()) };
         let Seat { place, .. } = known.seat;
+        // Before the next tick: who hears of the answer may ask.
+        known.counters.set_srtp(update.suite());
         let update = Box::new(update);
         self.command(known.seat, Command::SetSrtp { place, call, update })
     }

@@ -55,6 +55,12 @@ impl Update {
     }
 }
 
+impl Update {
+    pub(crate) fn suite(&self) -> Option<Suite> {
+        self.suite
+    }
+}
+
 /// Without keys nothing may flow, so a failure is no way back to plain RTP: the old keys stay.
 fn change<T>(made: Option<T>) -> Change<T> {
     made.map_or(Change::Keep, |t| Change::To(Box::new(t)))

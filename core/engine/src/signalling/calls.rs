@@ -106,7 +106,7 @@ impl Calls {
             refuse(endpoint, tenant, sip, 503, why);
             return;
         }
-        let mode = tenant.config.srtp;
+        let mode = tenant.srtp.of(Some(source.ip())).unwrap_or(tenant.config.srtp);
         let prepared =
             prepare(tenant, id, Some(source.ip()), mode, has_offer).and_then(|prepared| {
                 endpoint.set_local_sdp(sip, &prepared.sdp).map_err(SignallingError::from)?;
@@ -143,7 +143,7 @@ impl Calls {
         let dialled = if full || attached.is_leaving() {
             Err(SignallingError::Sip(SipError::TooManyCalls(tenant.config.max_calls)).into())
         } else {
-            let mode = dial.srtp.unwrap_or(tenant.config.srtp);
+            let mode = dial.srtp.or(tenant.srtp.of(dial.towards)).unwrap_or(tenant.config.srtp);
             prepare(tenant, id, dial.towards, mode, dial.late_offer).and_then(|prepared| {
                 let credentials = dial.credentials.map(|(username, password)| Credentials {
                     realm: "*".to_owned(),

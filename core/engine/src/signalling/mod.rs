@@ -23,10 +23,11 @@ pub(crate) use dialog::DialogCommand;
 pub(crate) use queue::EventQueue;
 pub use queue::{LogLevel, SignalEvent};
 pub use srtp::SrtpMode;
+use srtp::SrtpPeers;
 pub(crate) use trunks::{Register, TrunkCommand, Watch};
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -55,8 +56,7 @@ pub(crate) struct Tenant {
     /// `None` before start and after stop.
     pub media: RwLock<Option<MediaEngine>>,
     pub events: EventQueue,
-    /// Whether it was said that keys travel in clear.
-    pub keys_in_clear: AtomicBool,
+    pub srtp: SrtpPeers,
     pub calls_active: AtomicUsize,
     pub calls_total: AtomicU64,
     /// Requests refused for this engine, beside those the stack refuses by itself.
@@ -75,7 +75,7 @@ impl Tenant {
             config,
             media: RwLock::new(Some(media)),
             events: EventQueue::new(limit),
-            keys_in_clear: AtomicBool::new(false),
+            srtp: SrtpPeers::default(),
             calls_active: AtomicUsize::new(0),
             calls_total: AtomicU64::new(0),
             refused: AtomicU64::new(0),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Whether a call's media is encrypted, and our side of the keys (RFC 4568).
 
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use pjsip_sys::sdes::{MasterKey, SrtpKeys, Suite};
 use zeroize::Zeroizing;
@@ -68,6 +71,27 @@ impl SrtpMode {
     }
 }
 
+/// What an engine knows beside its configured mode.
+#[derive(Default)]
+pub(crate) struct SrtpPeers {
+    modes: RwLock<HashMap<IpAddr, SrtpMode>>,
+    /// It was said that keys travel in clear.
+    told: AtomicBool,
+}
+
+impl SrtpPeers {
+    /// Replaces the peers that have a mode of their own.
+    pub(crate) fn set_peers(&self, peers: Vec<(IpAddr, SrtpMode)>) {
+        let peers = peers.into_iter().map(|(ip, mode)| (ip.to_canonical(), mode)).collect();
+        *self.modes.write().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    pub(super) fn of(&self, peer: Option<IpAddr>) -> Option<SrtpMode> {
+        let modes = self.modes.read().unwrap_or_else(PoisonError::into_inner);
+        modes.get(&peer?.to_canonical()).copied()
+    }
+}
+
 /// What the SDP says of keys.
 pub(super) struct Srtp {
     /// `None` is plain RTP.
@@ -105,7 +129,7 @@ fn log(tenant: &Tenant, id: u64, keys: Option<&SrtpKeys>, confidential: bool) {
     };
     let suite = keys.local.suite().name();
     tenant.log(LogLevel::Info, format!("call {id}: SRTP with {suite}"));
-    if !confidential && !tenant.keys_in_clear.swap(true, Ordering::Relaxed) {
+    if !confidential && !tenant.srtp.told.swap(true, Ordering::Relaxed) {
         let text = "SRTP keys travel in SIP messages over UDP or TCP, where everybody on the way can read them; use TLS \
                     for SIP (told once)";
         tenant.log(LogLevel::Warning, text.to_owned());
