@@ -54,6 +54,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "min_session_expires_s": sip.timers.min_session_expires_s,
         "replaces": sip.replaces,
         "redirects": sip.redirects,
+        "large_requests": sip.large_requests,
         "recording_dir": None if settings.recording.dir is None else str(settings.recording.dir),
         "preroll_ms": vad.preroll_ms,
         "vad_threshold": vad.threshold,

@@ -10,12 +10,13 @@ from functools import partial
 
 import pytest
 
-from hil.conftest import CORE_NOTES
+from hil.conftest import CALLER_NOTES, CORE_NOTES
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.datagrams import field, status_of
-from hil.peers.phone import Phone, PhoneCall, body_of
+from hil.peers.phone import Phone, PhoneCall, body_of, rtp_of
 from hil.peers.process import eventually
+from hil.peers.rtp import RtpEnd
 
 
 @pytest.fixture
@@ -161,5 +162,24 @@ def test_glare_is_sorted_out(core: LocalCore, phone: Phone) -> None:
     phone.send(call.request("ACK", cseq=theirs[0]))
     assert directions(call)[-1] == "sendonly"
     hears(call)
+    call.bye()
+    core.wait_event("CallEnded", id=number)
+
+
+def test_the_peer_moves_to_another_address(core: LocalCore, phone: Phone) -> None:
+    call, number = connected(core, phone)
+    hears(call)
+    with RtpEnd(play=audio.melody(CALLER_NOTES, 0.5)) as other:
+        moved = call.sdp().replace(f"audio {call.rtp.port} ", f"audio {other.port} ")
+        answer = call.final(call.request("INVITE", moved))
+        assert status_of(answer) == 200
+        phone.send(call.request("ACK", cseq=call.cseq))
+        eventually("RTP at the new address", lambda: len(other.packets) > 20, 5)
+        at = time.monotonic() + 0.1
+        other.send_to(rtp_of(answer))
+        time.sleep(0.5)
+        assert not call.rtp.since(at), "RTP at the old address"
+        assert len({packet.ssrc for packet in [*call.rtp.packets, *other.packets]}) == 1
+        assert other.packets[0].sequence - call.rtp.packets[-1].sequence & 0xFFFF == 1, "a gap"
     call.bye()
     core.wait_event("CallEnded", id=number)

@@ -211,6 +211,23 @@ def test_replaces_takes_over_the_call_with_its_audio(
         assert len(begins) >= 2, f"of both far ends' melodies the recording holds {run}"
 
 
+def test_replaces_answers_a_call_of_ours_that_still_rings(core: LocalCore, phone: Phone) -> None:
+    """An early dialog that we began may be taken over (RFC 3891 section 3): call pick-up."""
+    phone.on_invite = lambda call, invite: phone.respond(invite, "180 Ringing")
+    answered = len(core.events("answered"))
+    core.dial(phone.uri())
+    ringing = phone.wait_incoming()
+    time.sleep(0.2)
+    with Phone(core.sip) as other:
+        taker = other.new("answer")
+        replaces = f"{ringing.call_id};to-tag={ringing.remote_tag};from-tag={ringing.local_tag}"
+        assert status_of(taker.call(f"Replaces: {replaces};early-only")) == 200
+        eventually("the answer", lambda: len(core.events("answered")) > answered, 5)
+        hears(taker)
+        assert ringing.ended.wait(3), "no CANCEL for the one that rings"
+        taker.bye()
+
+
 def test_replaces_of_no_call_of_ours_and_by_half_a_dialog(core: LocalCore, phone: Phone) -> None:
     call, number = connected(core, phone)
     for replaces, status in (

@@ -111,6 +111,7 @@ class Sip:
     prack: str = setting("supported", choices=("off", "supported", "required"))
     replaces: str = setting("allow", choices=("allow", "refuse"))
     redirects: int = setting(3, low=0, high=20)
+    large_requests: str = setting("udp", choices=("udp", "tcp"))
     timers: SipTimers = _field(default_factory=SipTimers)
     tls: Tls = _field(default_factory=Tls)
     guard: Guard

@@ -187,6 +187,8 @@ static void on_disconnected(vc_call *call, const pjsip_event *e)
     call_forget(call);
 }
 
+static void on_media(pjsip_inv_session *inv, pj_status_t status);
+
 static void on_state(pjsip_inv_session *inv, pjsip_event *e)
 {
     vc_call *call = vc_call_of(inv);
@@ -229,6 +231,9 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
             /* No answer to our offer in the ACK, or none that fits (RFC 3261 13.2.1). */
             vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
         } else {
+            if (vc_fork_confirmed(call)) {
+                on_media(inv, PJ_SUCCESS);
+            }
             vc_emit(&event);
         }
         break;
@@ -271,6 +276,7 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
         return;
     }
     call->media_up = PJ_TRUE;
+    vc_fork_agreed(call, remote);
     event.id = call->id;
     event.flag = inv->invite_tsx && inv->invite_tsx->transport &&
                  (inv->invite_tsx->transport->flag & PJSIP_TRANSPORT_SECURE);

@@ -7,6 +7,9 @@
 #include "internal.h"
 
 #define BLAME_S 30
+#define UDP_SAFE_SIZE 1300 /* RFC 3261 18.1.1 */
+#define LATER_SIZE 430     /* Via, and the Authorization of a challenged INVITE */
+#define LARGE (-100)       /* of attempt(): for TCP */
 
 struct vc_dialling {
     struct vc_dialling *next;
@@ -19,6 +22,7 @@ struct vc_dialling {
     vc_dial_extra extra;
     pj_bool_t has_route;
     pj_bool_t has_credentials;
+    pj_bool_t by_tcp; /* TCP was put before UDP, for size */
     pjsip_cred_info credentials;
     vc_hop hop;
     vc_call *call; /* the attempt under way; NULL while names are looked up and between attempts */
@@ -143,6 +147,33 @@ static int dialog_create(vc_dialling *d, const vc_listener *listener, const pj_s
     return status;
 }
 
+/* Whether this INVITE, or the one that a challenge asks for, is too large for a datagram and TCP is there. */
+static pj_bool_t is_large(const vc_dialling *d, const vc_listener *listener, const pjsip_tx_data *tdata)
+{
+    char text[PJSIP_MAX_PKT_LEN];
+    pj_ssize_t size;
+    if (d->by_tcp || listener->kind != VC_UDP || !vc_policy_of(d->extra.port)->large_tcp ||
+        vc_listener_for(VC_TCP, listener->af, d->group) == NULL) {
+        return PJ_FALSE;
+    }
+    size = pjsip_msg_print(tdata->msg, text, sizeof(text));
+    return size < 0 || size + (d->has_credentials ? LATER_SIZE : 80) >= UDP_SAFE_SIZE;
+}
+
+/* The server that is next by TCP first, and then by UDP. */
+static void tcp_first(vc_dialling *d)
+{
+    pjsip_server_addresses *list = &d->hop.list;
+    d->by_tcp = PJ_TRUE;
+    if (list->count == PJSIP_MAX_RESOLVED_ADDRESSES) {
+        list->count--;
+    }
+    for (unsigned i = list->count++; i > d->hop.at; i--) {
+        list->entry[i] = list->entry[i - 1];
+    }
+    list->entry[d->hop.at].type = PJSIP_TRANSPORT_TCP | (list->entry[d->hop.at].type & PJSIP_TRANSPORT_IPV6);
+}
+
 /* One INVITE to the server that is next. */
 static int attempt(vc_dialling *d, const vc_listener *listener)
 {
@@ -179,6 +210,10 @@ static int attempt(vc_dialling *d, const vc_listener *listener)
     call->policy = *vc_policy_of(d->extra.port);
     d->call = call;
     status = pjsip_inv_invite(inv, &tdata);
+    if (status == PJ_SUCCESS && is_large(d, listener, tdata)) {
+        pjsip_tx_data_dec_ref(tdata);
+        status = LARGE;
+    }
     if (status == PJ_SUCCESS) {
         add_replaces(tdata, d->extra.replaces);
         vc_hop_aim(&d->hop, listener, tdata);
@@ -221,6 +256,10 @@ static int try_next(vc_dialling *d)
             continue; /* of a family or a kind that we have no socket for */
         }
         status = attempt(d, listener);
+        if (status == LARGE) {
+            tcp_first(d);
+            status = attempt(d, vc_hop_listener(&d->hop, d->group));
+        }
         if (status == 0) {
             d = dial_find(id); /* gone, if PJSIP found at once that it cannot be */
             if (d && d->call && vc_hop_has_next(&d->hop)) {

@@ -26,6 +26,8 @@ typedef struct vc_dialling vc_dialling;
 
 #define VC_POLICIES 16
 
+typedef struct vc_fork vc_fork;
+
 /* An offer of ours inside of a dialog (offer.c). */
 typedef struct vc_offering {
     enum { VC_OFFER_NONE = 0, VC_OFFER_WAITS, VC_OFFER_SENT } state;
@@ -53,6 +55,8 @@ typedef struct vc_call {
     pj_bool_t proved;    /* and the caller has it */
     unsigned redirects;  /* followed so far */
     vc_offering offering;
+    vc_fork *forks, *heard_fork; /* of our INVITE: who sent an early answer, and whose media runs */
+    unsigned fork_count;
     vc_dialling *dial;  /* while another server may be tried; see dial.c */
 } vc_call;
 
@@ -265,6 +269,10 @@ pjsip_redirect_op vc_on_redirected(pjsip_inv_session *inv, const pjsip_uri *targ
 /* offer.c */
 void vc_offer_on_tsx(vc_call *call, pjsip_transaction *tsx, pjsip_event *e);
 void vc_offer_drop(vc_call *call);
+
+/* forks.c */
+void vc_fork_agreed(vc_call *call, const pjmedia_sdp_session *answer);
+pj_bool_t vc_fork_confirmed(vc_call *call);
 
 /* early.c */
 void vc_early_on_prack(vc_call *call);

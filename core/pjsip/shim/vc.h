@@ -127,7 +127,7 @@ typedef struct vc_policy {
     uint8_t refer;     /* 1: REFER is taken and told; 0: 603 */
     uint8_t replaces;  /* 1: INVITE with Replaces takes over; 0: 403 */
     uint8_t redirects; /* 3xx followed in one call at most */
-    uint8_t reserved;
+    uint8_t large_tcp; /* 1: an INVITE too large for UDP goes over TCP, where we have that (RFC 3261 18.1.1) */
     uint32_t session_expires, min_se; /* s */
     uint32_t reserved2;
 } vc_policy;

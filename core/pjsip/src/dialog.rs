@@ -49,6 +49,9 @@ pub struct Policy {
     pub replaces: bool,
     /// 3xx answers that one outgoing call follows at most; no target is tried twice.
     pub redirects: u8,
+    /// Whether an INVITE too large for UDP (1300 bytes, with room for credentials) is tried over TCP first; when that
+    /// fails it goes over UDP (RFC 3261 §18.1.1). Else over UDP at once, with a warning in the log.
+    pub large_over_tcp: bool,
 }
 
 impl Default for Policy {
@@ -61,6 +64,7 @@ impl Default for Policy {
             refer: false,
             replaces: true,
             redirects: 3,
+            large_over_tcp: false,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Endpoint {
             refer: u8::from(policy.refer),
             replaces: u8::from(policy.replaces),
             redirects: policy.redirects,
-            reserved: 0,
+            large_tcp: u8::from(policy.large_over_tcp),
             session_expires: policy.session_expires_s,
             min_se: policy.min_se_s,
             reserved2: 0,

@@ -186,7 +186,7 @@ pub(crate) struct Policy {
     pub refer: u8,
     pub replaces: u8,
     pub redirects: u8,
-    pub reserved: u8,
+    pub large_tcp: u8,
     pub session_expires: u32,
     pub min_se: u32,
     pub reserved2: u32,

@@ -292,3 +292,30 @@ fn update_changes_an_early_session() {
     });
     assert_eq!(offered, 200);
 }
+
+#[test]
+fn a_fork_that_answers_without_sdp_means_that_of_its_reliable_183() {
+    let mut s = stage(Extension::Supported);
+    let (call, invite) = dial(&mut s, DialExtra::default());
+    for (fork, port) in [("a", 41000), ("b", 42000)] {
+        let reliable = "Require: 100rel\r\nRSeq: 1\r\n";
+        reply(&s, &invite, "183 Session Progress", fork, reliable, Some(&at_port(port)));
+        let prack = s.receive_line("PRACK");
+        reply(&s, &prack, "200 OK", fork, "", None);
+        assert_eq!(media_port(&mut s), port);
+    }
+    reply(&s, &invite, "200 OK", "a", "", None);
+    let ack = s.receive_line("ACK");
+    assert_eq!(tag(&ack, "To"), "a");
+    assert_eq!(media_port(&mut s), 41000);
+    assert_eq!(s.confirmed(), call);
+    // And the session can be changed afterwards.
+    s.ep.offer(call, &LOCAL.replace("sendrecv", "sendonly")).unwrap();
+    let hold = s.receive_line("INVITE");
+    let local = s.peer.local_addr().unwrap();
+    let held = at_port(41000).replace("sendrecv", "recvonly");
+    s.send(response(&hold, "200 OK", local, "", Some(&held)));
+    assert_eq!(media_port(&mut s), 41000);
+    s.send(response(&hold, "200 OK", local, "", Some(&held)));
+    s.settle(Duration::from_millis(20));
+}

@@ -4,10 +4,12 @@
 
 mod common;
 
+use std::io::Read;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use common::{first_line, header, response, tag, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{CallId, DialRequest};
+use pjsip_sys::{CallId, DialRequest, Policy, SipEvent};
 
 /// All values of a header, one a line or several in one.
 fn all(message: &str, name: &str) -> Vec<String> {
@@ -102,4 +104,68 @@ fn b17_record_routes_are_copied_into_18x_and_200_and_followed() {
     assert!(first_line(&bye).starts_with(&format!("BYE sip:peer@{local} ")), "{bye}");
     assert_eq!(header(&bye, "CSeq").split(' ').nth(1), Some("BYE"));
     s.settle(Duration::from_millis(10));
+}
+
+/// A call whose INVITE is too large for a datagram, from an endpoint with TCP.
+fn large(s: &mut Stage, uri: String) {
+    let any = "127.0.0.1:0".parse().unwrap();
+    s.ep.add_tcp(any, None).unwrap();
+    s.ep.set_policy(0, &Policy { large_over_tcp: true, ..Policy::default() }).unwrap();
+    let sdp = format!("{LOCAL}{}", "a=x-padding:0123456789012345678901234567890\r\n".repeat(25));
+    s.ep.dial(&DialRequest { uri, sdp, ..DialRequest::default() }).unwrap();
+}
+
+#[test]
+fn b19_a_large_invite_goes_over_tcp_with_a_via_that_says_so() {
+    let mut s = Stage::new();
+    let server = TcpListener::bind(s.peer.local_addr().unwrap()).unwrap();
+    server.set_nonblocking(true).unwrap();
+    large(&mut s, format!("sip:100@{}", server.local_addr().unwrap()));
+    let (mut invite, mut connection) = (String::new(), None);
+    for _ in 0..500 {
+        s.settle(Duration::from_millis(5));
+        if connection.is_none() {
+            connection = server.accept().ok().map(|(stream, _)| stream);
+        } else if let Some(stream) = &mut connection {
+            stream.set_nonblocking(true).unwrap();
+            let mut buf = [0; 8192];
+            let len = stream.read(&mut buf).unwrap_or(0);
+            invite += std::str::from_utf8(&buf[..len]).unwrap();
+            if invite.contains("\r\n\r\n") {
+                break;
+            }
+        }
+    }
+    assert!(invite.starts_with("INVITE "), "{invite}");
+    assert!(header(&invite, "Via").starts_with("SIP/2.0/TCP 127.0.0.1:"), "{invite}");
+    assert!(header(&invite, "Contact").contains(";transport=tcp"), "{invite}");
+    assert_eq!(s.receive_within(Duration::from_millis(50)), None, "nothing over UDP");
+}
+
+#[test]
+fn b19_where_tcp_is_refused_it_goes_over_udp_and_the_log_says_so() {
+    let mut s = Stage::new();
+    let to = s.peer.local_addr().unwrap();
+    large(&mut s, format!("sip:100@{to}"));
+    let invite = s.receive_line("INVITE");
+    assert!(invite.len() > 1300);
+    assert!(header(&invite, "Via").starts_with("SIP/2.0/UDP"), "{invite}");
+    let logged = s.event(|e| match e {
+        SipEvent::Log { message, .. } if message.contains("over UDP") => Some(()),
+        _ => None,
+    });
+    assert_eq!(logged, ());
+}
+
+#[test]
+fn b19_an_ordinary_invite_is_small_and_stays_on_udp() {
+    let mut s = Stage::new();
+    let any = "127.0.0.1:0".parse().unwrap();
+    s.ep.add_tcp(any, None).unwrap();
+    s.ep.set_policy(0, &Policy { large_over_tcp: true, ..Policy::default() }).unwrap();
+    let uri = format!("sip:100@{}", s.peer.local_addr().unwrap());
+    s.ep.dial(&DialRequest { uri, sdp: LOCAL.to_owned(), ..DialRequest::default() }).unwrap();
+    let invite = s.receive_line("INVITE");
+    assert!(invite.len() < 1100, "{} bytes", invite.len());
+    assert!(header(&invite, "Via").starts_with("SIP/2.0/UDP"), "{invite}");
 }

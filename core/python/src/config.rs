@@ -82,6 +82,14 @@ fn allowed(py: Python<'_>, field: &'static str, name: &str) -> PyResult<bool> {
     }
 }
 
+fn over_tcp(py: Python<'_>, name: &str) -> PyResult<bool> {
+    match name {
+        "tcp" => Ok(true),
+        "udp" => Ok(false),
+        _ => Err(bad(py, "large_requests", format!("{name:?} is not known"), "use udp or tcp")),
+    }
+}
+
 fn allowed_name(allowed: bool) -> &'static str {
     if allowed {
         "allow"
@@ -134,7 +142,7 @@ impl EngineConfig {
     #[pyo3(signature = (*, bind="0.0.0.0", sip_port=5060, tcp=true, public_address=None, rtp_ports=(16384, 32767),
         codecs=default_codecs(), comfort_noise=false, max_calls=200, user_agent="voice-edge", tls_port=5061, tls_ca_file=None, tls_cert_file=None,
         tls_key_file=None, tls_verify_client=false, nameservers=Vec::new(), prack="supported", session_timer="supported",
-        session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3,
+        session_expires_s=1800, min_session_expires_s=90, transfer_requests="refuse", replaces="allow", redirects=3, large_requests="udp",
         recording_dir=None, vad=true, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
@@ -165,6 +173,7 @@ impl EngineConfig {
         transfer_requests: &str,
         replaces: &str,
         redirects: i64,
+        large_requests: &str,
         recording_dir: Option<PathBuf>,
         vad: bool,
         preroll_ms: i64,
@@ -212,6 +221,7 @@ impl EngineConfig {
                 refer: allowed(py, "transfer_requests", transfer_requests)?,
                 replaces: allowed(py, "replaces", replaces)?,
                 redirects: ranged(py, "redirects", redirects)?,
+                large_over_tcp: over_tcp(py, large_requests)?,
             },
             recording_dir,
             vad,
@@ -347,6 +357,15 @@ impl EngineConfig {
     #[getter]
     fn redirects(&self) -> u8 {
         self.inner.dialogs.redirects
+    }
+
+    #[getter]
+    fn large_requests(&self) -> &'static str {
+        if self.inner.dialogs.large_over_tcp {
+            "tcp"
+        } else {
+            "udp"
+        }
     }
 
     #[getter]

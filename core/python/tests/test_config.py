@@ -48,6 +48,7 @@ def test_defaults() -> None:
         ("replaces", ""),
         ("redirects", 21),
         ("redirects", -1),
+        ("large_requests", "sctp"),
         ("recording_dir", "/nowhere/at/all"),
         ("preroll_ms", -1),
         ("preroll_ms", 5000),

@@ -124,8 +124,11 @@ async def test_dialled_without_offer(pair: Pair) -> None:
     out.hangup()
 
 
-async def test_hold_and_resume_are_told_to_the_other_end(pair: Pair) -> None:
-    out, into = await pair.connect()
+@pytest.mark.parametrize("srtp", ["off", "required"])
+async def test_hold_and_resume_are_told_to_the_other_end(
+    start_engine: StartEngine, srtp: str
+) -> None:
+    out, into = await connect(await start_engine(srtp=srtp), await start_engine(srtp=srtp))
     for call, peer in ((out, into), (into, out)):
         await soon(call.hold())
         held = await soon(next_of(peer, CallHeld))
@@ -263,9 +266,12 @@ async def test_transfer_that_is_refused_by_policy_by_the_app_and_by_the_target(
     call.hangup()
 
 
-async def test_attended_transfer_connects_the_far_ends(start_engine: StartEngine) -> None:
-    agent, target = await start_engine(), await start_engine()
-    customer = await start_engine(transfer_requests="allow")
+@pytest.mark.parametrize("srtp", ["off", "required"])
+async def test_attended_transfer_connects_the_far_ends(
+    start_engine: StartEngine, srtp: str
+) -> None:
+    agent, target = await start_engine(srtp=srtp), await start_engine(srtp=srtp)
+    customer = await start_engine(transfer_requests="allow", srtp=srtp)
     call, far = await connect(agent, customer)
     consultation, at_target = await connect(agent, target)
     transfer = asyncio.create_task(call.transfer_to(consultation))

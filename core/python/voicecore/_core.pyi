@@ -75,6 +75,7 @@ class EngineConfig:
         transfer_requests: str = "refuse",
         replaces: str = "allow",
         redirects: int = 3,
+        large_requests: str = "udp",
         recording_dir: str | PathLike[str] | None = None,
         vad: bool = True,
         preroll_ms: int = 300,
@@ -128,6 +129,9 @@ class EngineConfig:
             replaces: "allow" lets an INVITE with Replaces (attended transfer, RFC 3891) take over the call it
                 names; "refuse" answers 403.
             redirects: 3xx answers that one dialled call follows at most, 0 to 20; no target is tried twice.
+            large_requests: an INVITE above 1300 bytes (or near it, when a challenge may come) for a peer on UDP:
+                "udp" sends it so and logs a warning; "tcp" tries TCP first, as RFC 3261 18.1.1 asks, and
+                falls back to UDP. Needs ``tcp``.
             recording_dir: folder for stereo WAV files; None records nothing.
             vad: Listen for speech. False: neither speech nor the caller's audio is told.
             preroll_ms: audio handed over from before the first speech.
@@ -199,6 +203,8 @@ class EngineConfig:
     def replaces(self) -> str: ...
     @property
     def redirects(self) -> int: ...
+    @property
+    def large_requests(self) -> str: ...
     @property
     def recording_dir(self) -> str | None: ...
     @property
