@@ -174,6 +174,8 @@ def test_the_peer_moves_to_another_address(core: LocalCore, phone: Phone) -> Non
         answer = call.final(call.request("INVITE", moved))
         assert status_of(answer) == 200
         phone.send(call.request("ACK", cseq=call.cseq))
+        time.sleep(0.1)  # what was on its way when the offer was answered
+        call.rtp.send_to(None)
         eventually("RTP at the new address", lambda: len(other.packets) > 20, 5)
         at = time.monotonic() + 0.1
         other.send_to(rtp_of(answer))

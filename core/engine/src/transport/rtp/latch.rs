@@ -35,6 +35,9 @@ pub struct Latch {
     last_ns: u64,
     window_end_ns: u64,
     candidate: Option<(SocketAddr, u8)>,
+    /// Where the peer was before it named another address, and until when what comes from there may
+    /// have been on its way: it proves nothing.
+    former: Option<(SocketAddr, u64)>,
 }
 
 impl Latch {
@@ -48,6 +51,7 @@ impl Latch {
             last_ns: 0,
             window_end_ns: now_ns.saturating_add(WINDOW_NS),
             candidate: None,
+            former: None,
         }
     }
 
@@ -58,7 +62,9 @@ impl Latch {
         if signalled == self.signalled {
             self.window_end_ns = now_ns.saturating_add(WINDOW_NS);
         } else {
-            *self = Latch::new(signalled, signalling, now_ns);
+            let former = Some((self.target, now_ns.saturating_add(ACTIVE_NS)))
+                .filter(|(former, _)| *former != signalled);
+            *self = Latch { former, ..Latch::new(signalled, signalling, now_ns) };
         }
     }
 
@@ -72,6 +78,10 @@ impl Latch {
         if self.proven.is_some() && source == self.target {
             self.last_ns = now_ns;
             return true;
+        }
+        if self.former.is_some_and(|(former, until_ns)| former == source && now_ns < until_ns) {
+            // Heard until the peer speaks from where it is now.
+            return self.proven.is_none();
         }
         let fit = if source == self.signalled {
             Fit::Exact
@@ -160,6 +170,25 @@ mod tests {
         // Nor when the peer falls silent later: only a new SDP opens the window.
         assert!(!latch.on_packet(intruder, 60_000 * MS));
         assert_eq!(latch.target(), peer);
+    }
+
+    #[test]
+    fn packets_still_on_their_way_do_not_call_a_peer_back_that_has_moved() {
+        let (old, new) = (addr(2, 4000), addr(2, 5000));
+        let mut latch = Latch::new(old, None, 0);
+        assert!(latch.on_packet(old, 20 * MS));
+        latch.on_sdp(new, None, 40 * MS);
+        assert!(latch.on_packet(old, 50 * MS), "heard until the new address speaks");
+        assert_eq!(latch.target(), new);
+        assert!(latch.on_packet(new, 60 * MS));
+        assert!(!latch.on_packet(old, 70 * MS));
+        assert!(latch.on_packet(new, 2_000 * MS));
+        assert!(!latch.on_packet(old, 2_001 * MS));
+        assert_eq!(latch.target(), new);
+        // It may move back.
+        latch.on_sdp(old, None, 3_000 * MS);
+        assert!(latch.on_packet(old, 3_020 * MS));
+        assert_eq!(latch.target(), old);
     }
 
     /// Field failure B33.
