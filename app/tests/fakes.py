@@ -56,6 +56,16 @@ def now_ns() -> int:
     return round(asyncio.get_running_loop().time() * 1e9)
 
 
+@dataclass(frozen=True)
+class Dtmf:
+    """As voicecore's, but for its repr, which here shows the digit: nobody may print it."""
+
+    digit: str
+    duration_ms: int = 100
+    at_ns: int = 0
+    source: str = "rtp"
+
+
 class FakeCall:
     """Plays what it is given at the speed of speech, in 20 ms ticks of virtual time."""
 
@@ -97,6 +107,10 @@ class FakeCall:
 
     def reject(self, status: int = 486, *, retry_after: int | None = None) -> None:
         self._end(status, by_remote=False)
+
+    def presses(self, digit: str) -> None:
+        """The caller presses a key."""
+        self._put(Dtmf(digit))
 
     def hangup(self) -> None:
         if not self.hung_up and not self.gone:

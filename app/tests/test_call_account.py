@@ -157,3 +157,25 @@ def test_nothing_said_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "RuntimeError" in lines  # faults of ours are told
     for private in ("0049", "8642", "elchior", "banana", "papaya", "mango", "Hello there"):
         assert private not in lines, private
+
+
+def test_keys_that_were_pressed_are_in_no_account_and_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    stage = Stage("Thank you.")
+    stage.recording = str(tmp_path / "call.wav")
+
+    async def caller(call: FakeCall) -> None:
+        await call.hears_end()
+        for digit in "8642":
+            call.presses(digit)
+        await call.says("That was my code.")
+        await call.hears_end()
+
+    stage.play(caller)
+    written = (tmp_path / "call.wav.json").read_text()
+    assert _timeline(tmp_path / "call.wav.json")["call"]["status"] == 200
+    for text in (written, caplog.text):
+        assert "Dtmf" not in text
+        assert "digit" not in text

@@ -14,6 +14,7 @@ import pytest
 
 from hil.drivers.local import LocalCore
 from hil.peers import audio
+from hil.peers.callee import Callee
 from hil.peers.datagrams import Datagrams, field, status_of
 from hil.peers.dialog import Dialog, tag
 from hil.peers.process import eventually
@@ -129,34 +130,10 @@ def test_b27_the_answer_picks_another_payload_type_than_ours(core: LocalCore) ->
     with Datagrams(core.sip) as sip, ScriptEnd() as rtp:
         host, port = sip.address
         core.dial(f"sip:b27@{host}:{port}", "silent")
-        invite = sip.receive(5)
-        assert invite is not None
-        assert re.search(rb"a=rtpmap:101 telephone-event/8000", invite), invite
-        body = offer(rtp.port, "8 96").encode()
-        copied = [
-            line
-            for line in invite.split(b"\r\n")
-            if line.split(b":")[0] in (b"Via", b"From", b"Call-ID", b"CSeq")
-        ]
-        to = (field(invite, "To") or "") + ";tag=uas1"
-        head = [
-            b"SIP/2.0 200 OK",
-            *copied,
-            f"To: {to}".encode(),
-            f"Contact: <sip:b27@{host}:{port}>".encode(),
-            b"Content-Type: application/sdp",
-            f"Content-Length: {len(body)}".encode(),
-        ]
-        source = re.search(r"SIP/2.0/UDP ([\d.]+):(\d+)", field(invite, "Via") or "")
-        assert source
-        sip.remote = (source.group(1), int(source.group(2)))
-        sip.send(b"\r\n".join([*head, b"", body]))
-        ack = sip.receive(3)
-        assert ack is not None
-        assert ack.startswith(b"ACK"), ack
-        found = re.search(rb"m=audio (\d+)", invite)
-        assert found
-        remote = ("127.0.0.1", int(found.group(1)))
+        callee = Callee(sip)
+        assert re.search(rb"a=rtpmap:101 telephone-event/8000", callee.invite), callee.invite
+        callee.answer(offer(rtp.port, "8 96"))
+        remote = callee.remote_rtp
         number = [event["id"] for event in core.events("call") if event["direction"] == "out"][-1]
         core.wait_event("answered", id=number)
         talker = Talker(event_type=96)
@@ -173,6 +150,26 @@ def test_b27_the_answer_picks_another_payload_type_than_ours(core: LocalCore) ->
         assert [digit for digit, _ in received_keys(rtp, 96)] == ["9"]
         assert not rtp.rtp(101)
         # The call is left to the core's stop at the end of the file.
+
+
+def test_b29_the_clock_of_events_is_that_of_the_description(
+    start_core: Callable[..., LocalCore],
+) -> None:
+    """G.722 samples at 16 kHz, but its RTP clock, and that of events beside it, is 8000 Hz."""
+    core = start_core(codecs="G722,PCMA")
+    with Line(core, "b29", "9 101") as line:
+        assert re.search(rb"^m=audio \d+ RTP/AVP 9 101\r$", line.dialog.answer, re.MULTILINE)
+        talker = Talker()
+        line.send([*talker.press("6", 0.2), *talker.press("0", 1.0)])
+        spoken(line, "60")
+        assert line.pressed() == [("6", 200, "rtp"), ("0", 1000, "rtp")]
+        core.dtmf(line.number, "3", duration_ms=200, gap_ms=60)
+        line.rtp.listen(0.6)
+        ((digit, run),) = received_keys(line.rtp, 101)
+        durations = [struct.unpack_from("!H", packet.payload, 2)[0] for packet in run]
+        assert (digit, durations[-1], len(run)) == ("3", 1600, 12)
+        after = [p for p in line.rtp.rtp(9) if p.sequence == run[-1].sequence + 1]
+        assert after[0].timestamp == run[0].timestamp + 12 * 160
 
 
 @pytest.mark.parametrize(

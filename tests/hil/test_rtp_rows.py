@@ -15,6 +15,7 @@ import pytest
 
 from hil.drivers.local import LocalCore
 from hil.peers import audio
+from hil.peers.callee import Callee
 from hil.peers.datagrams import Datagrams, field, status_of
 from hil.peers.dialog import Dialog
 from hil.peers.process import eventually
@@ -338,3 +339,27 @@ def test_silence_is_told_but_not_on_hold_and_later_after_comfort_noise(
         assert timeouts(core, held.number)[0] == pytest.approx(1.5, abs=0.3)
         for peer in (held, noise, reports):
             peer.end()
+
+
+def test_no_silence_is_told_while_a_dialled_telephone_rings(
+    start_core: Callable[..., LocalCore],
+) -> None:
+    """Early media that stays silent is no fault; from the answer on it is."""
+    core = start_core(media_timeout_s=1.5)
+    with Datagrams(core.sip) as sip, ScriptEnd() as rtp:
+        host, port = sip.address
+        core.dial(f"sip:ringing@{host}:{port}", "silent")
+        callee = Callee(sip)
+        body = (
+            f"v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\n"
+            f"m=audio {rtp.port} RTP/AVP 8\r\n"
+        )
+        callee.respond("183 Session Progress", body)
+        rtp.listen(3.0)
+        assert not core.events("MediaTimeout")
+        callee.answer(body)
+        answered = time.monotonic()
+        silence = core.wait_event("MediaTimeout", 4)
+        assert silence["silent_s"] == pytest.approx(1.5, abs=0.3)
+        assert 1.2 < time.monotonic() - answered < 3.0
+        core.wait_event("answered", id=silence["id"])
