@@ -96,7 +96,6 @@ fn params(bits: u8, ptime_ms: u8) -> MediaParams {
         remote_rtp: if bits & 8 == 0 { source(0) } else { SocketAddr::from(([0, 0, 0, 0], 4000)) },
         signalling: (bits & 4 != 0).then(|| source(2).ip()),
         remote_rtcp: (bits & 16 != 0).then(|| source(3)),
-        signalling: None,
         codec,
         payload_type,
         rx_payload_type: payload_type,
