@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::alive::{Alive, Limits};
-use super::coder::Encoder;
 use super::counters::CallCounters;
 use super::dtmf::{Dtmf, Keys, Step};
+use super::flow::{Flow, Send, MAX_PACKET};
 use super::jitter::{Arrival, JitterBuffer};
 use super::outbox::{Outbox, Record};
 use super::playout::Playout;
@@ -17,48 +17,7 @@ use crate::events::Notice;
 use crate::record::{End, Tap};
 use crate::signal::speech::{Decision, Ear};
 use crate::signal::vad::Slot;
-use crate::transport::rtp::event::PAYLOAD;
-use crate::transport::rtp::packet::HEADER;
-use crate::transport::rtp::rtcp::Builder;
-use crate::transport::rtp::session::{Identity, Session};
-
-/// Longest packet we send, in RTP time: 60 ms.
-const MAX_PACKET: usize = 480;
-
-/// Which of a call's two sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Port {
-    Rtp,
-    Rtcp,
-}
-
-/// Sends a datagram; false when the system refused.
-pub(crate) trait Send: FnMut(Port, SocketAddr, &[u8]) -> bool {}
-impl<F: FnMut(Port, SocketAddr, &[u8]) -> bool> Send for F {}
-
-/// What exists from the first SDP on.
-#[derive(Debug)]
-struct Flow {
-    params: MediaParams,
-    session: Session,
-    /// Length of a packet we send, in RTP time.
-    packet: usize,
-    encoder: Encoder,
-}
-
-impl Flow {
-    /// The old way to hold is an address of zeros (RFC 3264 section 8.4); the system would take it
-    /// for this machine.
-    fn sends(&self) -> bool {
-        let to = self.params.remote_rtp;
-        self.params.direction.sends() && !to.ip().is_unspecified() && to.port() != 0
-    }
-
-    /// Whether the peer is to send. One that holds the old way most often sends nothing.
-    fn receives(&self) -> bool {
-        self.params.direction.receives() && !self.params.remote_rtp.ip().is_unspecified()
-    }
-}
+use crate::transport::rtp::session::Identity;
 
 /// A call.
 #[derive(Debug)]
@@ -140,18 +99,9 @@ impl Call {
         }
         self.jitter.set_codec(params.codec);
         self.counters.set_codec(params.codec);
-        let packet = packet_samples(params.ptime_ms);
         match &mut self.flow {
-            None => {
-                let session = Session::new(self.identity, &params, now_ns);
-                let encoder = Encoder::new(line);
-                self.flow = Some(Flow { params, session, packet, encoder });
-            }
-            Some(flow) => {
-                flow.session.on_sdp(&params, now_ns);
-                flow.packet = packet;
-                flow.params = params;
-            }
+            None => self.flow = Some(Flow::new(self.identity, params, line, now_ns)),
+            Some(flow) => flow.on_sdp(params, now_ns),
         }
     }
 
@@ -215,7 +165,7 @@ impl Call {
                 }
             };
             if let Step::Event { .. } = step {
-                send_event(flow, step, &self.counters, send);
+                flow.send_event(step, &self.counters, send);
                 self.report(now_ns, send);
                 return;
             }
@@ -231,7 +181,7 @@ impl Call {
                 self.waiting_len = end;
             }
             while self.waiting_len >= flow.packet {
-                send_packet(flow, &self.waiting, &self.counters, send);
+                flow.send_packet(&self.waiting, &self.counters, send);
                 self.waiting.copy_within(flow.packet * per..self.waiting_len * per, 0);
                 self.waiting_len -= flow.packet;
             }
@@ -247,7 +197,7 @@ impl Call {
     fn report(&mut self, now_ns: u64, send: &mut impl Send) {
         let Some(flow) = &mut self.flow else { return };
         if let Some(report) = flow.session.poll_rtcp(now_ns) {
-            send_rtcp(flow, &report, send);
+            flow.send_rtcp(&report, send);
         }
     }
 
@@ -326,7 +276,7 @@ impl Call {
     pub(crate) fn close(&mut self, now_ns: u64, to: &mut Outbox, send: &mut impl Send) {
         if let Some(flow) = &mut self.flow {
             let bye = flow.session.bye(now_ns);
-            send_rtcp(flow, &bye, send);
+            flow.send_rtcp(&bye, send);
         }
         self.dtmf.close(self.id, now_ns, to);
         self.playout.close(now_ns, to);
@@ -397,58 +347,4 @@ impl Call {
             c.recording_gap.set(tap.lost());
         }
     }
-}
-
-fn send_rtcp(flow: &Flow, report: &Builder, send: &mut impl Send) {
-    let port = if flow.session.rtcp_is_muxed() { Port::Rtp } else { Port::Rtcp };
-    let to = flow.session.rtcp_target().filter(|to| !to.ip().is_unspecified() && to.port() != 0);
-    if let Some(to) = to {
-        // Lost reports are no fault: the next one tells the same.
-        send(port, to, report.as_bytes());
-    }
-}
-
-/// A telephone-event packet in place of audio; the media clock runs on.
-fn send_event(flow: &mut Flow, step: Step, counters: &CallCounters, send: &mut impl Send) {
-    let Step::Event { payload, timestamp, first } = step else { return };
-    let Some(payload_type) = flow.params.telephone_event else { return };
-    let octets = PAYLOAD as u32;
-    let header = flow.session.event_header(payload_type, timestamp, first, octets);
-    let mut data = [0u8; HEADER + PAYLOAD];
-    let (head, body) = data.split_at_mut(HEADER);
-    head.copy_from_slice(&header);
-    body.copy_from_slice(&payload);
-    if send(Port::Rtp, flow.session.rtp_target(), &data) {
-        counters.tx_packets.add(1);
-        counters.tx_bytes.add(u64::from(octets));
-    } else {
-        counters.tx_errors.add(1);
-    }
-    flow.session.skip(FRAME as u32);
-}
-
-fn send_packet(flow: &mut Flow, samples: &[i16], counters: &CallCounters, send: &mut impl Send) {
-    let n = flow.packet;
-    let mut data = [0u8; HEADER + MAX_PACKET];
-    let header = flow.session.next_header(flow.params.payload_type, n as u32, n as u32);
-    let (head, payload) = data.split_at_mut(HEADER);
-    head.copy_from_slice(&header);
-    let payload = payload.get_mut(..n).unwrap_or(&mut []);
-    flow.encoder.encode(flow.params.codec, samples, payload);
-    let len = HEADER + payload.len();
-    if send(Port::Rtp, flow.session.rtp_target(), data.get(..len).unwrap_or(&[])) {
-        counters.tx_packets.add(1);
-        counters.tx_bytes.add(n as u64);
-    } else {
-        counters.tx_errors.add(1);
-    }
-}
-
-/// Length in RTP time of the packets the peer asks for (RFC 8866 section 6.4), in whole 10 ms.
-fn packet_samples(ptime_ms: u8) -> usize {
-    let ms = match ptime_ms {
-        0 => 20,
-        asked => (usize::from(asked) + 5) / 10 * 10,
-    };
-    ms.clamp(10, MAX_PACKET / 8) * 8
 }

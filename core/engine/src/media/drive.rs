@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 
-use super::call::{Call, Port};
+use super::call::Call;
 use super::counters::CallCounters;
 use super::dtmf::Keys;
+use super::flow::Port;
 use super::outbox::{rings, Garbage, Inbox, Outbox, Record};
 use super::playout::{Level, Playout};
 use super::voice::{Voice, FIRST_ROOM};

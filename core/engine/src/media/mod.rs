@@ -13,6 +13,7 @@ pub mod drive;
 pub mod dtmf;
 mod engine;
 mod farewell;
+mod flow;
 pub mod g711;
 pub mod g722;
 mod halfband;

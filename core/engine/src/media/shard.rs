@@ -14,9 +14,10 @@ use crossbeam_queue::ArrayQueue;
 use rustix::event::epoll;
 use rustix::event::Timespec;
 
-use super::call::{Call, Port};
+use super::call::Call;
 use super::dtmf::Keys;
 use super::farewell::Farewells;
+use super::flow::Port;
 use super::listening::Listening;
 use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Entry;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pjsip_sys::sdes::{SrtpKeys, Suite};
 
-use super::call::Port;
 use super::counters::CallCounters;
+use super::flow::Port;
 use crate::transport::rtp::packet::{classify, Kind};
 use crate::transport::srtp::{Receiver, Refused, Sender, OVERHEAD};
 use crate::transport::RtpSockets;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 
-use crate::media::call::{Call, Port};
+use crate::media::call::Call;
 use crate::media::counters::CallCounters;
+use crate::media::flow::Port;
 use crate::media::g711::{self, Law};
 use crate::media::outbox::{rings, Inbox, Outbox, Record};
 use crate::media::playout::{Level, Playout};
