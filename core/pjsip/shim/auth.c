@@ -50,8 +50,37 @@ static pj_bool_t has_better(const pjsip_msg *msg, const pjsip_www_authenticate_h
     return PJ_FALSE;
 }
 
+/* Whether the request that this answers had credentials for that realm, computed for the challenge just before. */
+static pj_bool_t was_answered(pjsip_rx_data *rdata, const pjsip_www_authenticate_hdr *challenge)
+{
+    pjsip_hdr_e type = challenge->type == PJSIP_H_WWW_AUTHENTICATE ? PJSIP_H_AUTHORIZATION : PJSIP_H_PROXY_AUTHORIZATION;
+    pjsip_transaction *tsx = NULL;
+    pj_bool_t found = PJ_FALSE;
+    pj_str_t key;
+    if (pjsip_tsx_create_key(rdata->tp_info.pool, &key, PJSIP_ROLE_UAC, &rdata->msg_info.cseq->method, rdata) ==
+        PJ_SUCCESS) {
+        tsx = pjsip_tsx_layer_find_tsx(&key, PJ_FALSE);
+    }
+    if (tsx && tsx->last_tx && tsx->last_tx->msg->type == PJSIP_REQUEST_MSG) {
+        const pjsip_msg *msg = tsx->last_tx->msg;
+        for (const pjsip_hdr *hdr = msg->hdr.next; hdr != &msg->hdr && !found; hdr = hdr->next) {
+            const pjsip_authorization_hdr *sent = (const pjsip_authorization_hdr *)hdr;
+            found = hdr->type == type &&
+                    pj_stricmp(&sent->credential.common.realm, &challenge->challenge.common.realm) == 0;
+        }
+    }
+    return found;
+}
+
+static pj_bool_t is_refusal(pjsip_rx_data *rdata, const pjsip_hdr *hdr)
+{
+    const pjsip_www_authenticate_hdr *challenge = (const pjsip_www_authenticate_hdr *)hdr;
+    return algorithm_of(challenge) && !challenge->challenge.digest.stale && was_answered(rdata, challenge);
+}
+
 /* A server that offers SHA-256 and MD5 sends a challenge for each (RFC 8760 2.4). PJSIP answers one after the other and keeps
- * the last: here the weaker ones are taken away before it sees them. */
+ * the last: here the weaker ones are taken away before it sees them. A second challenge that does not say stale is a refusal
+ * (RFC 7616 3.3), also with another nonce: PJSIP would try the same password again, and registrars shut out who does. */
 static pj_bool_t on_rx_response(pjsip_rx_data *rdata)
 {
     pjsip_msg *msg = rdata->msg_info.msg;
@@ -62,7 +91,7 @@ static pj_bool_t on_rx_response(pjsip_rx_data *rdata)
     for (hdr = msg->hdr.next; hdr != &msg->hdr; hdr = next) {
         next = hdr->next;
         if ((hdr->type == PJSIP_H_WWW_AUTHENTICATE || hdr->type == PJSIP_H_PROXY_AUTHENTICATE) &&
-            has_better(msg, (const pjsip_www_authenticate_hdr *)hdr)) {
+            (has_better(msg, (const pjsip_www_authenticate_hdr *)hdr) || is_refusal(rdata, hdr))) {
             pj_list_erase(hdr);
         }
     }

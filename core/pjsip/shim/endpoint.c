@@ -119,6 +119,9 @@ static pj_status_t wake_init(vc_endpoint *ep, int fd)
     return PJ_SUCCESS;
 }
 
+/* PJSIP's own, which tells transactions that their connection is gone. */
+static pjsip_tp_state_callback inner_state_cb;
+
 static void on_transport(pjsip_transport *transport, pjsip_transport_state state, const pjsip_transport_state_info *info)
 {
     if (vc_ep && !vc_ep->closing && state == PJSIP_TP_STATE_DISCONNECTED) {
@@ -126,6 +129,9 @@ static void on_transport(pjsip_transport *transport, pjsip_transport_state state
             vc_tls_state(transport, info);
         }
         vc_regs_lost(vc_ep, transport);
+    }
+    if (inner_state_cb) {
+        inner_state_cb(transport, state, info);
     }
 }
 
@@ -159,6 +165,7 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
     if (status == PJ_SUCCESS) status = vc_auth_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_resolve_init(ep);
     if (status == PJ_SUCCESS) {
+        inner_state_cb = pjsip_tpmgr_get_state_cb(pjsip_endpt_get_tpmgr(ep->sip));
         status = pjsip_tpmgr_set_state_cb(pjsip_endpt_get_tpmgr(ep->sip), &on_transport);
     }
     if (status == PJ_SUCCESS) status = vc_guard_init(ep->sip);

@@ -212,6 +212,7 @@ void vc_incoming(pjsip_rx_data *rdata)
             vc_guard_opened(rdata, call->id);
             event.text[0] = vc_text(&rdata->msg_info.cid->id);
             vc_addr_from(&rdata->pkt_info.src_addr, &event.source);
+            event.expires = pj_sockaddr_get_port(&rdata->tp_info.transport->local_addr);
             vc_emit(&event);
         } else {
             pjsip_inv_terminate(inv, PJSIP_SC_INTERNAL_SERVER_ERROR, PJ_FALSE);

@@ -48,7 +48,7 @@ typedef struct vc_media {
 } vc_media;
 
 enum {
-    VC_EV_INCOMING = 1, /* id, source, flag = has offer, text = Call-ID, From, To, Request-URI */
+    VC_EV_INCOMING = 1, /* id, source, flag = has offer, expires = port of ours, text = Call-ID, From, To, Request-URI */
     VC_EV_PROGRESS,     /* id, status */
     VC_EV_MEDIA,        /* id, media, flag = SIP runs over TLS, text = our and their a=crypto line, or both empty */
     VC_EV_CONFIRMED,    /* id */

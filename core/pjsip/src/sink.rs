@@ -231,6 +231,7 @@ fn convert(event: &ffi::Event) -> Option<SipEvent> {
                 to: owned(to),
                 request_uri: owned(request_uri),
                 source: source_of(event),
+                local_port: u16::try_from(event.expires).unwrap_or(0),
                 has_offer: event.flag != 0,
             }
         }

@@ -376,6 +376,8 @@ pub enum SipEvent {
         request_uri: String,
         /// Where the INVITE came from.
         source: SocketAddr,
+        /// Port of ours that it came in by.
+        local_port: u16,
         /// False when the INVITE has no SDP: our 200 then carries the offer.
         has_offer: bool,
     },

@@ -43,6 +43,7 @@ model = "{names.stt}"
 drain_s = {drain_s}
 [log]
 level = "debug"
+{more}
 """
 
 
@@ -69,7 +70,8 @@ def installed(arguments: list[str]) -> list[str]:
 class LocalAgent:
     """Answers calls with the model servers at `url`, which have models of these `names`.
 
-    `command` makes the command line of the agent from its arguments, `env` is its environment.
+    `more` is appended to its settings, `command` makes its command line from its arguments, `env` is its
+    environment.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class LocalAgent:
         max_calls: int = 20,
         names: Names = ANY,
         drain_s: float = 0,
+        more: str = "",
         command: Callable[[list[str]], list[str]] = installed,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -97,6 +100,7 @@ class LocalAgent:
                 url=url,
                 names=names,
                 drain_s=drain_s,
+                more=more,
             ),
             encoding="utf-8",
         )

@@ -8,7 +8,8 @@ after `early` it does so before the answer. A dialled call with the word `place`
 media on.
 
 Standard input takes one JSON object a line: {"op": "stats"}, {"op": "dial", "uri": …, "user": …},
-{"op": "drain", "retry_after_s": …}, {"op": "undrain"}, {"op": "stop"}.
+{"op": "drain", "retry_after_s": …}, {"op": "undrain"}, {"op": "stop"}, {"op": "trunk", "name": …, "server": …},
+{"op": "password", "name": …, "password": …}.
 Standard output gives one JSON object a line; standard error is the log.
 """
 
@@ -255,6 +256,14 @@ async def commands(appliance: Appliance, engine: voicecore.Engine, stop: asyncio
         elif order["op"] == "undrain":
             engine.undrain()
             say("draining", on=engine.draining)
+        elif order["op"] == "trunk":
+            order.pop("op")
+            trunk = engine.add_trunk(**order)
+            trunk.on_change(lambda t: say("trunk", name=t.name, state=t.state))
+        elif order["op"] == "password":
+            for trunk in engine.trunks:
+                if trunk.name == order["name"]:
+                    trunk.update_password(order["password"])
         elif order["op"] == "dtmf":
             appliance.spawn(appliance.dtmf(order["id"], order["digits"], order["times"]))
         elif order["op"] == "stop":

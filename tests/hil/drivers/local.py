@@ -153,6 +153,14 @@ class LocalCore:
         told = self.events("draining")
         return bool(told[-1]["on"]) if told else None
 
+    def trunk(self, name: str, server: str, **more: Any) -> None:
+        """Make a trunk known; `trunk` events tell its state."""
+        self._order(op="trunk", name=name, server=server, **more)
+
+    def password(self, name: str, password: str) -> None:
+        """Another password of a trunk, from now on."""
+        self._order(op="password", name=name, password=password)
+
     def dtmf(self, number: int, digits: str, **times: int) -> None:
         """Send keys; `dtmf_sent` or `dtmf_failed` follows."""
         self._order(op="dtmf", id=number, digits=digits, times=times)

@@ -252,8 +252,18 @@ impl Sip {
 
     fn on_event(&mut self, event: SipEvent) {
         match event {
-            SipEvent::Incoming { call, sip_call_id, from, to, request_uri, source, has_offer } => {
-                let Some(attached) = owner(&self.tenants, &self.idle, &request_uri) else {
+            SipEvent::Incoming {
+                call,
+                sip_call_id,
+                from,
+                to,
+                request_uri,
+                source,
+                local_port,
+                has_offer,
+            } => {
+                let Some(attached) = owner(&self.tenants, &self.idle, local_port, &request_uri)
+                else {
                     let _ = self.endpoint.reject(call, 503, None);
                     return;
                 };
@@ -318,13 +328,19 @@ impl Sip {
     }
 }
 
-/// The engine a request was sent to, told by the port it names; the oldest one when it names none of ours, none
+/// The engine a request was sent to, told by the port it came in by, else the one it names; the oldest one when it names none of ours, none
 /// when that engine has left.
 fn owner<'a>(
     tenants: &'a HashMap<u64, Attached>,
     idle: &[Sockets],
+    local_port: u16,
     request_uri: &str,
 ) -> Option<&'a Attached> {
+    let by_socket = tenants.values().find(|a| a.sockets.ports().contains(&local_port));
+    if by_socket.is_some() || idle.iter().any(|idle| idle.ports().contains(&local_port)) {
+        return by_socket;
+    }
+    // Over a connection that we opened, whose port is any.
     let port = port_of(request_uri);
     if idle.iter().any(|idle| idle.ports().contains(&port)) {
         return None;
