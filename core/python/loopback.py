@@ -45,6 +45,13 @@ async def next_of(call: Call, kind: type[T]) -> T:
     raise AssertionError(f"the call ended before {kind.__name__}")
 
 
+async def audio_flows(*calls: Call) -> None:
+    """Waits until each of these calls has got RTP from its far end."""
+    async with asyncio.timeout(PATIENCE_S):
+        while any(call.stats().rx_packets < 10 for call in calls):
+            await asyncio.sleep(0.02)
+
+
 @dataclass
 class Pair:
     """Two engines of one process that call each other."""

@@ -141,6 +141,12 @@ static int dialog_create(vc_dialling *d, const vc_listener *listener, const pj_s
     }
     pjsip_dlg_inc_lock(*dialog);
     status = aim_via(*dialog, listener, local);
+    if (status == PJ_SUCCESS) {
+        /* Also of the INVITE that answers a challenge, which PJSIP sends by itself. */
+        pjsip_tpselector selector;
+        vc_listener_select(listener, &selector);
+        status = pjsip_dlg_set_transport(*dialog, &selector);
+    }
     if (status == PJ_SUCCESS && d->has_route) {
         status = set_route(*dialog, d->hop.uri);
     }
@@ -395,7 +401,10 @@ pj_bool_t vc_dial_cancel(vc_endpoint *ep, uint64_t id)
 /* A peer spoke: this is the server. */
 void vc_dial_done(vc_call *call)
 {
+    static const pjsip_tpselector any;
     if (call->dial) {
+        /* What follows goes where Contact and Record-Route lead, by whatever leads there. */
+        pjsip_dlg_set_transport(call->inv->dlg, &any);
         dial_free(call->dial);
     }
 }

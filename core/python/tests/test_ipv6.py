@@ -9,8 +9,8 @@ import socket
 import pytest
 from hil.peers.registrar import Registrar, header
 
-from loopback import Pair, StartEngine, next_of, sine, soon
-from voicecore import Call, Engine, SpeechStarted
+from loopback import Pair, StartEngine, audio_flows, soon
+from voicecore import Call, Engine
 
 
 async def call(caller: Engine, callee: Engine, uri: str) -> tuple[Call, Call]:
@@ -21,9 +21,7 @@ async def call(caller: Engine, callee: Engine, uri: str) -> tuple[Call, Call]:
 
 
 async def both_hear(out: Call, incoming: Call) -> None:
-    out.play(sine(440, 1.0), 8000, turn_id=1)
-    incoming.play(sine(440, 1.0), 8000, turn_id=1)
-    await asyncio.gather(soon(next_of(incoming, SpeechStarted)), soon(next_of(out, SpeechStarted)))
+    await audio_flows(out, incoming)
     out.hangup()
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hil.peers.pki import Authority, Identity
 
-from loopback import StartEngine, next_of, sine, soon
-from voicecore import Call, ConfigError, Engine, SignallingError, SpeechStarted
+from loopback import StartEngine, audio_flows, soon
+from voicecore import Call, ConfigError, Engine, SignallingError
 
 
 def free_port() -> int:
@@ -66,8 +66,7 @@ async def test_a_call_over_tls(
     there = await callee(start_engine, server)
     caller = await start_engine(tls_ca_file=authority.cert)
     out, incoming = await there.call_from(caller, host)
-    out.play(sine(440, 1.0), 8000, turn_id=1)
-    await soon(next_of(incoming, SpeechStarted))
+    await audio_flows(out, incoming)
     incoming.hangup()
     async for _ in out.events():
         pass

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pjsip_sys::sdes::SrtpKeys;
 use pjsip_sys::{
-    redact_text, CallId, Credentials, DialExtra, DialRequest, Endpoint, MediaDescription, SipError,
+    CallId, Credentials, DialExtra, DialRequest, Endpoint, MediaDescription, SipError,
 };
 
 use zeroize::{Zeroize, Zeroizing};
@@ -334,8 +334,7 @@ impl Calls {
     pub(super) fn over(&mut self, id: u64, status: u16, reason: &str, by_remote: bool) {
         let Some(call) = self.by_id.remove(&id) else { return };
         call.tenant.calls_active.fetch_sub(1, Ordering::Relaxed);
-        // The peer's words: applications log them.
-        let reason = redact_text(reason);
+        let reason = reason.to_owned();
         // In this order: when the media thread's last event is fetched, this one is there already.
         call.tenant.tell(SignalEvent::Ended {
             call: id,
