@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import check_trunks
 from .adapters import LlmClient, ServerError, SttClient, TtsClient
 from .machine.events import Message
 from .process import WANTED_DESCRIPTORS
@@ -42,8 +43,10 @@ async def check(settings: Settings) -> list[Finding]:
         *_srtp(settings),
         _descriptors(),
     ]
-    llm, tts, stt = await asyncio.gather(_llm(settings), _tts(settings), _stt(settings))
-    return [*found, llm, tts, stt]
+    llm, tts, stt, trunks = await asyncio.gather(
+        _llm(settings), _tts(settings), _stt(settings), _trunks(settings)
+    )
+    return [*found, *trunks, llm, tts, stt]
 
 
 def table(findings: list[Finding]) -> str:
@@ -165,6 +168,19 @@ def _descriptors() -> Finding:
         detail = f"hard limit {hard}, wanted {WANTED_DESCRIPTORS}; set LimitNOFILE in the unit"
         return Finding("descriptors", "warn", detail)
     return Finding("descriptors", "ok", f"limit can be raised to {WANTED_DESCRIPTORS}")
+
+
+async def _trunks(settings: Settings) -> list[Finding]:
+    """A trunk that is down is a warning: it may be up when the agent is."""
+    try:
+        asked = await check_trunks.ask(settings)
+    except ImportError:
+        return []  # said by _voicecore
+    except Exception as error:
+        if not isinstance(getattr(error, "code", None), str):
+            raise
+        return [Finding("trunks", "fail", str(error))]
+    return [Finding(f"trunk {name}", "ok" if up else "warn", words) for name, up, words in asked]
 
 
 async def _server(name: str, url: str, ask: Callable[[], Awaitable[str]]) -> Finding:

@@ -162,6 +162,7 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
     if (status == PJ_SUCCESS) status = pjsip_timer_init_module(ep->sip);
     if (status == PJ_SUCCESS) status = vc_transfer_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_requests_init(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_listen_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_auth_init(ep->sip);
     if (status == PJ_SUCCESS) status = vc_resolve_init(ep);
     if (status == PJ_SUCCESS) {

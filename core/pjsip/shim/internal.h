@@ -147,6 +147,7 @@ pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out);
 uint64_t vc_next_id(void);
 
 /* listen.c */
+pj_status_t vc_listen_init(pjsip_endpoint *sip);
 unsigned vc_kind_of(pjsip_transport_type_e type);
 vc_listener *vc_listener_for(unsigned kind, int af, unsigned group);
 vc_listener *vc_listener_of(const pjsip_transport *transport);

@@ -174,7 +174,7 @@ pj_status_t vc_local_address(const vc_listener *listener, const pj_sockaddr *pee
         }
     }
     if (pj_sockaddr_get_port(out) == 0 || !listener->shown.addr.sa_family) {
-        /* TLS that does not listen: calls to us come by connections that we opened. */
+        /* TLS that does not listen: on_tx puts the port of the connection in. */
         pj_sockaddr_set_port(out, (pj_uint16_t)(port ? port : 5061));
     }
     return PJ_SUCCESS;
@@ -196,4 +196,46 @@ int vc_contact(pj_pool_t *pool, const vc_listener *listener, const pj_sockaddr *
                                  user ? (int)user->slen : 0, user ? user->ptr : "", user && user->slen ? "@" : "", host,
                                  pj_sockaddr_get_port(&address), params[listener->kind - VC_UDP]);
     return out->slen > 0 && out->slen < VC_URI_MAX ? 0 : VC_EURI;
+}
+
+/* TLS without a certificate does not listen: peers reach us by the connection that we opened, so it is what our Contact names
+ * (they find it by its address and port, RFC 5923 5). The URI is the dialog's own. */
+static pj_status_t on_tx(pjsip_tx_data *tdata)
+{
+    const pjsip_transport *transport = tdata->tp_info.transport;
+    const vc_listener *listener;
+    pjsip_contact_hdr *contact;
+    if (vc_ep == NULL || transport == NULL || !(transport->flag & PJSIP_TRANSPORT_SECURE)) {
+        return PJ_SUCCESS;
+    }
+    listener = vc_listener_of(transport);
+    contact = pjsip_msg_find_hdr(tdata->msg, PJSIP_H_CONTACT, NULL);
+    if (listener && pj_sockaddr_get_port(&listener->bound) == 0 && contact && contact->uri && !contact->star &&
+        pj_sockaddr_get_port(&transport->local_addr) != 0) {
+        pjsip_sip_uri *uri = pjsip_uri_get_uri(contact->uri);
+        uri->port = pj_sockaddr_get_port(&transport->local_addr);
+    }
+    return PJ_SUCCESS;
+}
+
+static pjsip_module contact_module = {
+    NULL,
+    NULL,
+    {"vc-contact", 10},
+    -1,
+    PJSIP_MOD_PRIORITY_TRANSPORT_LAYER + 1, /* the connection is known, the message not yet printed */
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    &on_tx,
+    &on_tx,
+    NULL,
+};
+
+pj_status_t vc_listen_init(pjsip_endpoint *sip)
+{
+    return pjsip_endpt_register_module(sip, &contact_module);
 }

@@ -71,7 +71,7 @@ class LocalAgent:
     """Answers calls with the model servers at `url`, which have models of these `names`.
 
     `more` is appended to its settings, `command` makes its command line from its arguments, `env` is its
-    environment.
+    environment. Without `start` there are only its settings.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class LocalAgent:
         names: Names = ANY,
         drain_s: float = 0,
         more: str = "",
+        start: bool = True,
         command: Callable[[list[str]], list[str]] = installed,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -105,7 +106,12 @@ class LocalAgent:
             encoding="utf-8",
         )
         args = command(["run", "--config", str(self.config), "--ready-file", str(self._ready)])
-        self.process = Process("agent", args, directory, env=env or python_environment())
+        if start:
+            self.process = Process("agent", args, directory, env=env or python_environment())
+
+    def log(self) -> str:
+        """All that it has logged so far."""
+        return self.process.stderr()
 
     def wait_ready(self, timeout_s: float = 20.0) -> Address:
         """SIP address, once calls are answered."""
