@@ -235,6 +235,18 @@ def test_b05_codec_switch_right_after_the_ack(core: LocalCore, rtp: RtpEnd, tmp_
     assert len(run) >= 3, f"A-law after the switch was heard as {run}"
 
 
+def test_a_transfer_that_is_not_allowed_is_declined_and_the_call_goes_on(
+    core: LocalCore, rtp: RtpEnd, tmp_path: Path
+) -> None:
+    caller = call(core, rtp, tmp_path, "uac_refer", "answer")
+    caller.finish()
+    (declined,) = caller.answers("REFER", 603)
+    clock = time.time() - time.monotonic()
+    assert len(rtp.since(declined.at - clock + 0.2)) > 10, "the media stopped with the refusal"
+    assert not core.events("TransferRequested")
+    assert_media_ports_freed(core)
+
+
 def test_b07_ack_without_answer_is_followed_by_bye(
     core: LocalCore, rtp: RtpEnd, tmp_path: Path
 ) -> None:

@@ -72,6 +72,21 @@ def test_answered_and_we_hang_up(core: LocalCore, rtp: RtpEnd, tmp_path: Path) -
     assert_media_ports_freed(core)
 
 
+def test_early_media_by_100rel(core: LocalCore, rtp: RtpEnd, tmp_path: Path) -> None:
+    """SIPp ends well only if each reliable answer had its PRACK with the right RAck."""
+    answered = len(core.events("answered"))
+    sipp = callee("uas_reliable_early", tmp_path, rtp)
+    core.dial(uri(sipp), "place.wait1000.hangup")
+    eventually("RTP before the answer", lambda: len(rtp.packets) > 25, 5)
+    assert len(core.events("answered")) == answered
+    sipp.finish()
+    run = audio.heard(rtp.samples(), CORE_NOTES)
+    assert len(run) >= 4, f"the callee heard {run}"
+    assert audio.in_order(run, CORE_NOTES)
+    assert rtp.missing() == 0
+    assert_media_ports_freed(core)
+
+
 @pytest.mark.parametrize("status", [486, 404, 503])
 def test_refused(core: LocalCore, rtp: RtpEnd, tmp_path: Path, status: int) -> None:
     failures = len(core.events("dial_failed"))

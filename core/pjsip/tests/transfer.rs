@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{body, first_line, header, response, status, tag, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{CallId, DialExtra, DialRequest, Policy, SipError, SipEvent};
+use pjsip_sys::{CallId, DialExtra, DialRequest, EndpointConfig, Policy, SipError, SipEvent};
 
 fn answered(s: &mut Stage) -> (Uac, CallId) {
     let (uac, call) = s.answered(Some(OFFER));
@@ -292,4 +292,22 @@ fn refer_is_sent_again_with_credentials_when_challenged() {
     assert_eq!(referred(&mut s), (202, false));
     let rest = s.settle(Duration::from_millis(50));
     assert!(!rest.iter().any(|e| matches!(e, SipEvent::Referred { .. })), "{rest:?}");
+}
+
+#[test]
+fn a_take_over_needs_no_free_place() {
+    let mut s = Stage::with(EndpointConfig { max_calls: 1, ..EndpointConfig::default() });
+    let (old, call) = answered(&mut s);
+    let mut second = Uac::new(&s);
+    s.send(second.invite(Some(OFFER)));
+    assert_eq!(status(&s.receive()), 503);
+    s.send(second.message("ACK", None));
+    let mut new = Uac::new(&s);
+    new.extra = format!("Replaces: {};to-tag={};from-tag=f1\r\n", old.call_id, old.to_tag);
+    s.send(new.invite(Some(OFFER)));
+    let replaced = s.event(|e| match e {
+        SipEvent::Takeover { replaced, .. } => Some(*replaced),
+        _ => None,
+    });
+    assert_eq!(replaced, call);
 }
