@@ -150,11 +150,10 @@ fn b19_where_tcp_is_refused_it_goes_over_udp_and_the_log_says_so() {
     let invite = s.receive_line("INVITE");
     assert!(invite.len() > 1300);
     assert!(header(&invite, "Via").starts_with("SIP/2.0/UDP"), "{invite}");
-    let logged = s.event(|e| match e {
+    s.event(|e| match e {
         SipEvent::Log { message, .. } if message.contains("over UDP") => Some(()),
         _ => None,
     });
-    assert_eq!(logged, ());
 }
 
 #[test]
