@@ -6,8 +6,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from loopback import Pair, StartEngine, next_of, soon
 from voicecore import (
@@ -164,3 +172,57 @@ def test_a_mode_that_is_none() -> None:
         EngineConfig(srtp="on")
     assert EngineConfig(srtp="optional").srtp == "optional"
     assert EngineConfig().srtp == "off"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return cert_file, key_file
+
+
+async def test_over_tls_nobody_is_warned(
+    start_engine: StartEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cert_file, key_file = certificate(tmp_path)
+    port = free_port()
+    ours = {"srtp": "required", "tls_ca_file": cert_file}
+    there = await start_engine(
+        **ours, tls_port=port, tls_cert_file=cert_file, tls_key_file=key_file
+    )
+    here = await start_engine(**ours)
+    dialled = asyncio.create_task(here.dial(f"sip:100@127.0.0.1:{port};transport=tls"))
+    into = await soon(anext(there.incoming()))
+    await into.answer()
+    out = await soon(dialled)
+    assert suites(out, into) == (CM, CM)
+    out.hangup()
+    await soon(next_of(into, CallEnded))
+    assert not [r for r in caplog.records if "use TLS" in r.getMessage()]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
+use pjsip_sys::sdes::{MasterKey, SrtpKeys, Suite};
 
 use super::call::Call;
 use super::counters::CallCounters;
@@ -15,6 +16,7 @@ use super::outbox::{rings, Garbage, Inbox};
 use super::playout::{Entry, Level, Playout};
 use super::roster::PHASES;
 use super::shard::{take, Command, Line, Polls, Shard};
+use super::srtp::Update;
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
 use super::{Codec, Direction, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
@@ -27,6 +29,7 @@ pub const PARTS: [&str; 5] =
 /// Calls in pairs on loopback: what one sends the other receives.
 pub struct Probe {
     shard: Shard,
+    commands: Arc<ArrayQueue<Command>>,
     inbox: Inbox,
     garbage: Arc<ArrayQueue<Garbage>>,
     counters: Vec<Arc<CallCounters>>,
@@ -100,7 +103,26 @@ impl Probe {
             }
         }
         shard.take_commands(TICK_NS);
-        Ok(Probe { shard, inbox, garbage, counters, now_ns: TICK_NS })
+        Ok(Probe { shard, commands, inbox, garbage, counters, now_ns: TICK_NS })
+    }
+
+    /// Encrypts all calls.
+    ///
+    /// # Errors
+    /// When they are more than commands fit.
+    pub fn encrypt(&mut self, suite: Suite) -> io::Result<()> {
+        for place in 0..self.counters.len() {
+            let key = |place: usize| MasterKey::from_random(suite, &[place as u8; 46]);
+            let keys = SrtpKeys { local: key(place), remote: key(place ^ 1), remote_mki: None };
+            let Some(update) = Update::between(None, Some(&keys)) else { continue };
+            let (call, update) = (place as u64, Box::new(update));
+            if self.commands.push(Command::SetSrtp { place, call, update }).is_err() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
+        self.shard.take_commands(self.now_ns);
+        self.forget();
+        Ok(())
     }
 
     /// One tick; `clock` is read between the parts. Gives what it showed for each of [`PARTS`].
