@@ -133,7 +133,7 @@ int vc_info_dtmf(vc_endpoint *ep, uint64_t id, uint32_t key, uint32_t duration_m
         text.slen = pj_ansi_snprintf(body, sizeof(body), "Signal=%c\r\nDuration=%u\r\n", KEYS[key], duration_ms);
         tdata->msg->body = pjsip_msg_body_create(tdata->pool, &type, &subtype, &text);
         call->info_token = token;
-        call->info_retried = PJ_FALSE;
+        call->info_tsx = NULL;
         status = pjsip_dlg_send_request(call->inv->dlg, tdata, -1, NULL);
         if (status != PJ_SUCCESS) {
             call->info_token = 0;
@@ -146,24 +146,24 @@ int vc_info_dtmf(vc_endpoint *ep, uint64_t id, uint32_t key, uint32_t duration_m
 void vc_info_answered(vc_call *call, const pjsip_transaction *tsx)
 {
     vc_event event = {.kind = VC_EV_INFO_DONE, .status = (uint32_t)tsx->status_code};
-    if (call == NULL || call->info_token == 0 ||
+    if (call == NULL || call->info_token == 0) {
+        return;
+    }
+    if (tsx->state == PJSIP_TSX_STATE_CALLING) {
+        /* PJSIP answers a challenge by itself, in a transaction of its own, which begins before the challenged one is
+         * told to be over: that one is none of ours any more. */
+        call->info_tsx = tsx;
+        return;
+    }
+    if (tsx != call->info_tsx ||
         (tsx->state != PJSIP_TSX_STATE_COMPLETED && tsx->state != PJSIP_TSX_STATE_TERMINATED)) {
         return;
-    }
-    /* PJSIP answers a challenge by itself, in a transaction of its own. */
-    if ((tsx->status_code == PJSIP_SC_UNAUTHORIZED || tsx->status_code == PJSIP_SC_PROXY_AUTHENTICATION_REQUIRED) &&
-        !call->info_retried) {
-        call->info_retried = tsx->state == PJSIP_TSX_STATE_COMPLETED;
-        return;
-    }
-    if (tsx->status_code < 200 || (tsx->state == PJSIP_TSX_STATE_TERMINATED && call->info_retried &&
-                                   tsx->status_code / 100 == 4 && tsx->status_code % 100 % 6 == 1)) {
-        return; /* the challenged transaction fades out */
     }
     event.id = call->id;
     event.flag = (uint32_t)call->info_token;
     event.expires = (uint32_t)(call->info_token >> 32);
     call->info_token = 0;
+    call->info_tsx = NULL;
     if (!call->told) {
         vc_emit(&event);
     }

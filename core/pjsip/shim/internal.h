@@ -44,7 +44,7 @@ typedef struct vc_call {
     pj_bool_t outgoing;
     pj_bool_t media_up; /* an offer was answered at least once */
     pj_bool_t told;     /* ENDED was emitted: nothing of this call is told any more */
-    pj_bool_t info_retried;
+    const pjsip_transaction *info_tsx; /* its transaction; compared only */
     uint64_t info_token; /* of the INFO under way; 0: none */
     unsigned doomed;    /* > 0: end it after this round with this status */
     pj_bool_t unacked;  /* doomed only as long as our ACK has not gone out */

@@ -196,8 +196,9 @@ pub enum LogLevel {
 
 /// One producer (the SIP thread), one consumer (drain).
 ///
-/// Log lines and progress are dropped and counted when it is full. Events in which calls begin and end are
-/// never dropped: their number is bounded since no new call is let in while the queue is full.
+/// Log lines, progress and keys by INFO, which a peer can send without end, are dropped and counted when it
+/// is full. Events in which calls begin and end are never dropped: their number is bounded since no new call
+/// is let in while the queue is full.
 pub(crate) struct EventQueue {
     events: Mutex<VecDeque<SignalEvent>>,
     limit: usize,
@@ -221,7 +222,10 @@ impl EventQueue {
     pub(crate) fn push(&self, event: SignalEvent) {
         let droppable = matches!(
             event,
-            SignalEvent::Log { .. } | SignalEvent::Progress { .. } | SignalEvent::Stalled(_)
+            SignalEvent::Log { .. }
+                | SignalEvent::Progress { .. }
+                | SignalEvent::Stalled(_)
+                | SignalEvent::Dtmf { .. }
         );
         let mut events = self.lock();
         if droppable && events.len() >= self.limit {
