@@ -134,7 +134,7 @@ def test_b27_the_answer_picks_another_payload_type_than_ours(core: LocalCore) ->
         assert re.search(rb"a=rtpmap:101 telephone-event/8000", callee.invite), callee.invite
         callee.answer(offer(rtp.port, "8 96"))
         remote = callee.remote_rtp
-        number = [event["id"] for event in core.events("call") if event["direction"] == "out"][-1]
+        number = int(core.wait_event("call", direction="out")["id"])
         core.wait_event("answered", id=number)
         talker = Talker(event_type=96)
         rtp.run([*talker.say(SPEECH), *talker.press("7", 0.1)], remote)

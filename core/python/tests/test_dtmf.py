@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +15,7 @@ from voicecore import CallEnded, CallGone, Dtmf, SignallingError
 TYPED = "73*9#"
 
 
-def typed(events: list[object]) -> str:
+def typed(events: Sequence[object]) -> str:
     return "".join(event.digit for event in events if isinstance(event, Dtmf))
 
 
