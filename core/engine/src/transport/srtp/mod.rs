@@ -3,7 +3,7 @@
 //!
 //! Nothing here allocates after construction, so that the media thread may call it for every packet. Ciphers and hashes are
 //! RustCrypto's, which use the processor's AES and SHA instructions; what is ours is the framing: key derivation, packet
-//! index, replay window (`docs/adr/0011`). Keys are wiped when dropped.
+//! index, replay window (`docs/adr/0014`). Keys are wiped when dropped.
 
 mod cipher;
 mod index;
