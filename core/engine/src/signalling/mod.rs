@@ -9,6 +9,7 @@ mod calls;
 mod dialog;
 mod info;
 mod net;
+mod prepare;
 mod queue;
 mod sdp;
 mod sdp_edit;
