@@ -154,7 +154,9 @@ static pj_bool_t send_trying(pjsip_inv_session *inv, pjsip_rx_data *rdata)
 void vc_incoming(pjsip_rx_data *rdata)
 {
     pj_pool_t *pool = rdata->tp_info.pool;
-    const vc_policy *policy = vc_policy_of(pj_sockaddr_get_port(&rdata->tp_info.transport->local_addr));
+    /* By the listener: a connection that we opened has a port of its own. */
+    const vc_listener *listener = vc_listener_of(rdata->tp_info.transport);
+    const vc_policy *policy = vc_policy_of(listener ? pj_sockaddr_get_port(&listener->bound) : 0);
     unsigned options = vc_policy_options(policy);
     vc_event event = {.kind = VC_EV_INCOMING};
     pjsip_tx_data *refusal = NULL;
