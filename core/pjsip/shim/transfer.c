@@ -62,11 +62,39 @@ static void on_sub_state(pjsip_evsub *sub, pjsip_event *e)
     transfer_forget(transfer);
 }
 
+static void on_limit(pj_timer_heap_t *heap, pj_timer_entry *entry)
+{
+    vc_transfer *transfer = entry->user_data;
+    PJ_UNUSED_ARG(heap);
+    entry->id = 0;
+    pjsip_evsub_terminate(transfer->sub, PJ_TRUE);
+}
+
+/* Nothing more is expected of it: it goes by itself if the peer does not end it. */
+static void limit_start(vc_transfer *transfer)
+{
+    pj_time_val limit = {AFTER_CALL_S, 0};
+    if (transfer->limit.id == 0) {
+        pj_timer_entry_init(&transfer->limit, 1, transfer, &on_limit);
+        pjsip_endpt_schedule_timer(vc_ep->sip, &transfer->limit, &limit);
+    }
+}
+
+/* Whether the peer's 2xx says that no NOTIFY will come (RFC 4488). */
+static pj_bool_t tells_nothing(const pjsip_event *e)
+{
+    const pj_str_t name = {"Refer-Sub", 9}, no = {"false", 5};
+    const pjsip_generic_string_hdr *hdr =
+        e->body.tsx_state.type == PJSIP_EVENT_RX_MSG
+            ? pjsip_msg_find_hdr_by_name(e->body.tsx_state.src.rdata->msg_info.msg, &name, NULL)
+            : NULL;
+    return hdr && pj_strnicmp(&hdr->hvalue, &no, 5) == 0;
+}
+
 /* The answer to our REFER. PJSIP sends it again with credentials by itself. */
 static void on_sub_tsx(pjsip_evsub *sub, pjsip_transaction *tsx, pjsip_event *e)
 {
     vc_transfer *transfer = transfer_of(sub);
-    PJ_UNUSED_ARG(e);
     if (transfer == NULL || !transfer->ours || tsx->role != PJSIP_ROLE_UAC || tsx->status_code < 200 ||
         tsx->state != PJSIP_TSX_STATE_COMPLETED || pj_strcmp(&tsx->method.name, &pjsip_get_refer_method()->name) != 0) {
         return;
@@ -75,6 +103,10 @@ static void on_sub_tsx(pjsip_evsub *sub, pjsip_transaction *tsx, pjsip_event *e)
         if (transfer->status == 0 || transfer->status >= 300) { /* 401 or 407 went before */
             transfer->status = 100;
             tell_progress(transfer, (unsigned)tsx->status_code, PJ_FALSE);
+            if (tells_nothing(e)) {
+                tell_progress(transfer, PJSIP_SC_ACCEPTED, PJ_TRUE);
+                limit_start(transfer);
+            }
         }
     } else {
         transfer->status = (unsigned)tsx->status_code; /* told when the subscription ends */
@@ -142,16 +174,23 @@ static vc_transfer *transfer_new(const vc_call *call, pjsip_evsub *sub, pj_bool_
 static int refer(vc_call *call, const pj_str_t *target)
 {
     pjsip_dialog *dialog = call->inv->dlg;
+    vc_transfer *before;
     pjsip_evsub *sub;
     pjsip_tx_data *tdata;
     pj_status_t status;
     if (call->inv->state != PJSIP_INV_STATE_CONFIRMED) {
         return VC_ESTATE;
     }
-    if (transfer_find(call->id, PJ_TRUE)) {
+    before = transfer_find(call->id, PJ_TRUE);
+    if (before && before->status == 0) {
         return VC_EBUSY;
     }
     pjsip_dlg_inc_lock(dialog);
+    if (before) {
+        /* Accepted, and the application waits no longer for how it ends. */
+        before->done = PJ_TRUE;
+        pjsip_evsub_terminate(before->sub, PJ_TRUE);
+    }
     status = pjsip_xfer_create_uac(dialog, &callbacks, &sub);
     if (status == PJ_SUCCESS) {
         vc_transfer *transfer = transfer_new(call, sub, PJ_TRUE);
@@ -341,21 +380,11 @@ int vc_refer_status(vc_endpoint *ep, uint64_t id, uint32_t status)
     return result == PJ_SUCCESS ? pjsip_xfer_send_request(transfer->sub, tdata) : result;
 }
 
-static void on_limit(pj_timer_heap_t *heap, pj_timer_entry *entry)
-{
-    vc_transfer *transfer = entry->user_data;
-    PJ_UNUSED_ARG(heap);
-    entry->id = 0;
-    pjsip_evsub_terminate(transfer->sub, PJ_TRUE);
-}
-
 void vc_transfer_call_over(vc_call *call)
 {
     vc_transfer *transfer = transfer_find(call->id, PJ_TRUE);
-    pj_time_val limit = {AFTER_CALL_S, 0};
-    if (transfer && transfer->limit.id == 0) {
-        pj_timer_entry_init(&transfer->limit, 1, transfer, &on_limit);
-        pjsip_endpt_schedule_timer(vc_ep->sip, &transfer->limit, &limit);
+    if (transfer) {
+        limit_start(transfer);
     }
 }
 

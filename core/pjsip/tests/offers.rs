@@ -262,3 +262,18 @@ fn b13_bye_with_a_new_number_after_the_end_gets_481() {
     assert_eq!(status(&s.receive()), 481);
     assert!(first_line(&bye).starts_with("BYE"));
 }
+
+#[test]
+fn the_version_of_our_answer_rises_with_a_change_only() {
+    let mut s = Stage::new();
+    let (mut uac, _) = answered(&mut s);
+    let mut versions = Vec::new();
+    for offer in [OFFER, OFFER, &directed(OFFER, "sendonly"), &directed(OFFER, "sendonly"), OFFER] {
+        s.send(uac.invite(Some(offer)));
+        let ok = s.receive_line("200");
+        s.send(uac.ack(None));
+        versions.push(version(&ok));
+    }
+    let steps: Vec<u64> = versions.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(steps, [0, 1, 0, 1], "RFC 3264 section 8: {versions:?}");
+}

@@ -311,3 +311,30 @@ fn a_take_over_needs_no_free_place() {
     });
     assert_eq!(replaced, call);
 }
+
+#[test]
+fn a_peer_that_will_tell_nothing_has_taken_the_transfer() {
+    let mut s = Stage::new();
+    let (_, call) = answered(&mut s);
+    s.ep.refer(call, "sip:200@192.0.2.9").unwrap();
+    let refer = s.receive_line("REFER");
+    reply(&s, &refer, "202 Accepted", "Refer-Sub: false\r\n", None);
+    assert_eq!(referred(&mut s), (202, false));
+    assert_eq!(referred(&mut s), (202, true));
+}
+
+#[test]
+fn a_transfer_that_never_ends_makes_way_for_the_next_one() {
+    let mut s = Stage::new();
+    let (mut uac, call) = answered(&mut s);
+    s.ep.refer(call, "sip:200@192.0.2.9").unwrap();
+    let refer = s.receive_line("REFER");
+    reply(&s, &refer, "202 Accepted", "", None);
+    assert_eq!(referred(&mut s), (202, false));
+    s.ep.refer(call, "sip:201@192.0.2.9").unwrap();
+    let refer = s.receive_line("REFER");
+    reply(&s, &refer, "202 Accepted", "", None);
+    assert_eq!(referred(&mut s), (202, false), "of the second one");
+    s.send(notify(&mut uac, "terminated;reason=noresource", "SIP/2.0 200 OK\r\n"));
+    assert_eq!(referred(&mut s), (200, true));
+}
