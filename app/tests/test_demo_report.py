@@ -195,5 +195,16 @@ def test_the_summary_shows_everything_asked_for() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_the_readme_shows_what_is_printed() -> None:
+    """Its sample has the headings and the verdict as they are, so that it cannot lag behind unnoticed."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    sample = readme.partition("```text\n")[2].partition("```")[0].splitlines()
+    printed = table.render(made(), Path("out/demo")).splitlines()
+    headings = [line for line in sample if line[:1].isalpha() and "  " not in line]
+    assert len(headings) >= 4
+    for heading in headings:
+        assert any(heading.split(":")[0] == line.split(":")[0] for line in printed), heading
+
+
 def test_columns_line_up() -> None:
     assert table.columns([["a", "bb"], ["ccc", "d"]]) == ["  a    bb", "  ccc   d"]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__, logs, process
-from .settings import Settings, SettingsError, load
+from .settings import Problem, Settings, SettingsError, load
 
 _log = logging.getLogger(__name__)
 
@@ -56,9 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if rest:
             _parser().error(f"unrecognized arguments: {' '.join(rest)}")
         settings = load(arguments.config)
+        if arguments.command == "run" and arguments.ready_file is not None:
+            _check_ready_file(arguments.ready_file)
+        from .core_rules import check_core
+
+        check_core(settings, arguments.config)
         if arguments.command == "check":
             return _check(settings)
-        return _run(settings, arguments.ready_file)
+        return _run(settings, arguments)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -95,21 +100,23 @@ def _check(settings: Settings) -> int:
     return FAILED if any(f.state == "fail" for f in findings) else OK
 
 
-def _run(settings: Settings, ready_file: Path | None) -> int:
+def _run(settings: Settings, arguments: argparse.Namespace) -> int:
     import uvloop
+
+    from .core_rules import in_our_words
 
     logs.setup(settings.log.level)
     process.raise_descriptor_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, ready_file))
+            runner.run(_serve(settings, arguments.ready_file))
     except ImportError as error:
         _log.error("%s; install the voicecore wheel", error)
         return FAILED
     except Exception as error:
         if isinstance(getattr(error, "code", None), str):
-            # Of voicecore: its message names the place and the remedy.
-            _log.error("cannot start: %s", error)
+            # Of voicecore: its message names the place and the remedy, in its own words.
+            _log.error("cannot start with %s: %s", arguments.config, in_our_words(str(error)))
         elif isinstance(error, OSError):
             _log.error("cannot start: %s: %s", error.filename, error.strerror)
         else:
@@ -156,6 +163,20 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
 def _force(received: signal.Signals) -> None:
     print(f"{received.name} again: ending at once", file=sys.stderr, flush=True)
     os._exit(128 + received)
+
+
+def _check_ready_file(path: Path) -> None:
+    """Now, and not when calls are answered already. Raises SettingsError."""
+    folder = path.parent
+    if path.is_dir():
+        what, remedy = f"{path} is a folder", "Name a file in it"
+    elif not folder.is_dir():
+        what, remedy = f"there is no folder {folder}", "Make it, or name another"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        what, remedy = f"{folder} is not writable for us", "Change its owner, or name another"
+    else:
+        return
+    raise SettingsError([Problem("--ready-file", "", what, remedy)])
 
 
 def _write_ready(path: Path, address: tuple[str, int]) -> None:

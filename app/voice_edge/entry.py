@@ -10,9 +10,10 @@ def main() -> int:
     # Nothing is open yet, so the system's own way of ending is the clean one.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .cli import main as command
+    from .output import finished
 
     signal.signal(signal.SIGINT, before)
-    return command()
+    return finished(command)
 
 
 if __name__ == "__main__":

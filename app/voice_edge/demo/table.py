@@ -16,7 +16,7 @@ _WIDTH = 78
 def render(report: dict[str, Any], folder: Path) -> str:
     """The summary printed at the end of a demo."""
     parts = [
-        "What was said (the agent's words as far as they were heard)",
+        "What was said (the caller as recognised, the agent as far as it was heard)",
         *_transcript(report["transcript"]),
         "",
         "Seconds from the caller's last speech on the wire to …",

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from . import values
 from .errors import BadValueError
 from .model import Rule, Settings
+from .paths import json_table
 from .problems import Problem, SettingsError, key_lines
 from .rules import cross_checks
 from .secret import Secret
@@ -27,7 +28,8 @@ T = TypeVar("T")
 def load(path: Path) -> Settings:
     """Read and check ``path``. Raises :class:`SettingsError` with all that is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # With the mark that some editors put before UTF-8 or without.
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         problem = Problem(
@@ -59,6 +61,11 @@ def read(
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problem = Problem(file, "", f"is not TOML: {error}", "Mend the line named")
+        raise SettingsError([problem]) from None
+    except RecursionError:
+        problem = Problem(
+            file, "", "is nested too deep", "Take the arrays or tables within each other apart"
+        )
         raise SettingsError([problem]) from None
     reader = _Reader(file, key_lines(text), base or Path.cwd(), example)
     settings = reader.table(cls, tree, "")
@@ -138,7 +145,7 @@ class _Reader:
         if hint in (Path, Secret):
             return values.special(values.typed(value, str), rule.kind, self._base)
         if origin is not None:  # Mapping[str, Any]: handed on as it is
-            return values.typed(value, dict)
+            return json_table(values.typed(value, dict))
         return values.special(values.within(values.typed(value, hint), rule), rule.kind, self._base)
 
     def _array(self, value: Any, item: Any, rule: Rule, key: str) -> Any:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from . import network
 from .errors import BadValueError
 from .model import Rule
+from .paths import path_of
 from .secret import Secret
 
 _TYPE_NAMES = {
@@ -25,13 +26,18 @@ _TYPE_NAMES = {
 
 def show(value: Any) -> str:
     """A value as an error shows it: TOML-like, short."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    try:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    except RecursionError:
+        return "a value nested too deep"
     return text if len(text) <= 60 else text[:57] + "…"
 
 
 def typed(value: Any, wanted: type) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, str) and "\0" in value:
+        raise BadValueError("has a NUL character in it", "Write it without")
     if isinstance(value, wanted) and not (wanted in (int, float) and isinstance(value, bool)):
         return value
     raise BadValueError(
@@ -73,13 +79,13 @@ def special(value: Any, kind: str, base: Path) -> Any:
         case "sip_uri":
             return _sip_uri(value)
         case "dir":
-            return base / Path(value).expanduser()
+            return path_of(value, base)
         case "file":
-            return _file(base / Path(value).expanduser())
+            return _file(path_of(value, base))
         case "nameserver":
             return _nameserver(value)
         case "secret_file":
-            return _secret(base / Path(value).expanduser())
+            return _secret(path_of(value, base))
         case "secret":
             return _inline_secret(value)
     return network.special(value, kind)
@@ -160,7 +166,7 @@ def _inline_secret(value: str) -> Secret:
 
 def _secret(path: Path) -> Secret:
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise BadValueError(

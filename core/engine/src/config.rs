@@ -205,11 +205,13 @@ impl EngineConfig {
                 ));
             }
         }
-        if self.user_agent.len() > 128 || self.user_agent.chars().any(|c| !(' '..='~').contains(&c))
+        if self.user_agent.len() > 128
+            || self.user_agent.chars().any(|c| !(' '..='~').contains(&c) || matches!(c, '"' | '\\'))
         {
             return Err(bad(
                 "user_agent",
-                "not printable ASCII of at most 128 characters".to_owned(),
+                "not printable ASCII of at most 128 characters without quotes and backslashes"
+                    .to_owned(),
                 "use letters, digits, spaces and / . - _",
             ));
         }
@@ -361,6 +363,7 @@ mod tests {
             ("codecs", EngineConfig { codecs: vec![], ..d() }),
             ("codecs", EngineConfig { codecs: vec![Codec::Pcma, Codec::Pcma], ..d() }),
             ("user_agent", EngineConfig { user_agent: "a\r\nVia: x".into(), ..d() }),
+            ("user_agent", EngineConfig { user_agent: "a \"quoted\" agent".into(), ..d() }),
             ("vad_threshold", EngineConfig { vad_threshold: f32::NAN, ..d() }),
             ("vad_release", EngineConfig { vad_release: 0.9, ..d() }),
             ("preroll_ms", EngineConfig { preroll_ms: 2001, ..d() }),

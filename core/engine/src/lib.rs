@@ -20,6 +20,7 @@ mod record_name;
 pub mod signal;
 mod signalling;
 pub mod transport;
+mod trunk;
 mod watchdog;
 
 pub use config::EngineConfig;
@@ -31,4 +32,5 @@ pub use guard::{GuardConfig, Network, Unlisted, User, SCANNERS};
 pub use intake::{EngineEvent, EventBatch};
 pub use pjsip_sys::{Codec, Extension, Policy, TlsConfig};
 pub use signalling::{Change, LogLevel, SignalEvent, SrtpMode};
+pub use trunk::{check_trunk, TrunkSettings};
 pub use watchdog::Stall;

@@ -22,6 +22,7 @@ pub mod sdes;
 mod sink;
 mod types;
 
+pub use check::{header_text as check_header_text, uri as check_uri};
 pub use endpoint::{Endpoint, Waker};
 pub use error::SipError;
 pub use gate::{hash, Credential, Gate, Hash, Origin, Refusal, Request, Verdict};

@@ -13,6 +13,7 @@ mod errors;
 mod events;
 mod guard;
 mod stats;
+mod trunk;
 
 use pyo3::prelude::*;
 
@@ -56,6 +57,8 @@ mod _core {
     use super::guard::GuardConfig;
     #[pymodule_export]
     use super::stats::{CallStats, EngineStats};
+    #[pymodule_export]
+    use super::trunk::check_trunk;
     #[pymodule_export]
     use super::version;
 }

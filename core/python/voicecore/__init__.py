@@ -33,6 +33,7 @@ from voicecore._core import (
     SpeechStarted,
     ThreadStalled,
     TransferProgress,
+    check_trunk,
     error_codes,
     version,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "Trunk",
     "VoicecoreError",
     "__version__",
+    "check_trunk",
     "error_codes",
 ]
 

@@ -293,8 +293,17 @@ class Engine:
                 given. Calls that come in are the trunk's when they come from an address of ``server`` or ``proxy``.
 
         Raises:
-            ConfigError: ``register`` without what it needs; ``srtp`` that is not known.
+            ConfigError: ``register`` without what it needs; ``srtp`` that is not known; what `check_trunk` refuses.
         """
+        _core.check_trunk(
+            server=server,
+            proxy=proxy,
+            aor=aor,
+            username=username,
+            password=password,
+            realm=realm,
+            expires_s=expires_s,
+        )
         srtp, registration = checked(srtp), None
         if register:
             if aor is None or username is None or password is None:

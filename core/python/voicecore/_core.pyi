@@ -36,6 +36,7 @@ __all__ = [
     "TransferAsked",
     "TransferProgress",
     "TrunkAnswered",
+    "check_trunk",
     "error_codes",
     "version",
 ]
@@ -45,6 +46,22 @@ def version() -> str:
 
 def error_codes() -> dict[str, str]:
     """Every code of `VoicecoreError.code` with its meaning."""
+
+def check_trunk(
+    *,
+    server: str,
+    proxy: str | None = None,
+    aor: str | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    realm: str = "*",
+    expires_s: int = 300,
+) -> None:
+    """Whether `Engine.add_trunk` takes such a trunk.
+
+    Raises:
+        ConfigError: naming the field as ``trunk.…``, without what is private.
+    """
 
 @final
 class EngineConfig:

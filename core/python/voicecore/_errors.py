@@ -19,10 +19,25 @@ class VoicecoreError(Exception):
 
 
 class ConfigError(VoicecoreError):
-    """A setting that cannot work; the message begins with the name of the field."""
+    """A setting that cannot work; the message is ``field: problem; remedy``."""
 
     def __init__(self, message: str, *, code: str = "config.invalid") -> None:
         super().__init__(message, code=code)
+
+    @property
+    def field(self) -> str:
+        """Name of the setting, such as ``sip_port`` or ``guard.acl``."""
+        return str(self).partition(": ")[0]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it."""
+        return str(self).partition(": ")[2].rpartition("; ")[0]
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+        return str(self).rpartition("; ")[2]
 
 
 class SignallingError(VoicecoreError):
