@@ -52,6 +52,7 @@ _NAMES = re.compile(
     + "|".join(sorted({k for k in _KEYS if "." not in k} | set(_PLAIN), key=len, reverse=True))
     + r")(?!\w)"
 )
+_OF_TRUNKS = ("server", "proxy", "aor", "username", "password", "realm", "expires_s")
 _TRUNK_KEYS = {"password": "password_file"}
 
 
@@ -108,7 +109,7 @@ def _problems(settings: Settings, voicecore: Any) -> Iterator[tuple[str, str, st
 
 def _trunk(trunk: Trunk) -> dict[str, Any]:
     options = trunk_options(trunk)
-    return {k: v for k, v in options.items() if k not in ("register", "options_s")}
+    return {name: options[name] for name in _OF_TRUNKS}
 
 
 def _problem(key: str, error: Any) -> tuple[str, str, str]:

@@ -59,7 +59,7 @@ def test_who_does_not_does_not(core: LocalCore) -> None:
             "Authorization: Digest " + "x" * 3000,
         ):
             answer = caller.answer_to(caller.invite(user="reject486", headers=broken), 0.5)
-            assert answer is None or status_of(answer) == 401, (broken, answer)
+            assert answer is None or status_of(answer) in (400, 401), (broken, answer)
         assert caller.alive() == 200, "only INVITE is challenged"
     after = core.stats()
     assert after["sip_auth_failed"] > before["sip_auth_failed"]

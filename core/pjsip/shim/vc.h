@@ -149,7 +149,7 @@ enum {
     VC_GATE_INVITE,         /* digests; a new call, before its dialog is made */
     VC_GATE_MISBEHAVED,     /* it was malformed or is to be refused; DROP: without an answer */
     VC_GATE_OPENED,         /* id = the call that an INVITE became */
-    VC_GATE_REGISTERING,    /* source = where our REGISTER goes */
+    VC_GATE_REGISTERING,    /* source = where a REGISTER or OPTIONS of ours goes: a trunk */
 };
 enum { VC_GATE_STREAM = 1, VC_GATE_TO_TAG = 2, VC_GATE_IN_DIALOG = 4, VC_GATE_CLOSED = 8 }; /* flags */
 enum { VC_GATE_PASS = 0, VC_GATE_DROP = 1, VC_GATE_ANSWER = 2 };

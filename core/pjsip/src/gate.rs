@@ -92,7 +92,7 @@ pub trait Gate {
     fn confirmed(&mut self, call: CallId);
     /// A call is over.
     fn ended(&mut self, call: CallId);
-    /// A REGISTER of ours goes there.
+    /// A REGISTER or OPTIONS of ours goes there: it is a trunk's.
     fn registering(&mut self, registrar: &Origin);
 }
 

@@ -278,7 +278,7 @@ class GuardConfig:
         """
         Args:
             acl: networks ("192.0.2.0/24", "2001:db8::/32") that may call; None: all. This machine (127.0.0.1, ::1 and
-                the address bound to) and registrars that this engine registered with always may.
+                the address bound to) and servers that this engine sends REGISTER or OPTIONS to always may.
             unlisted: what others get: "silent" (nothing), "refuse" (403) or "challenge" (an INVITE must
                 authenticate, while those in `acl` need no password).
             scanners: parts of User-Agent, in any case, that get no answer.

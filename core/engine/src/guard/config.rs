@@ -49,7 +49,7 @@ impl fmt::Debug for User {
 /// Settings of the guard. Build with `GuardConfig::default()` and struct update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardConfig {
-    /// Networks that may call; `None`: all. Registrars we registered with, and this machine (127.0.0.1, `::1`, the
+    /// Networks that may call; `None`: all. Servers we send REGISTER or OPTIONS to (trunks), and this machine (127.0.0.1, `::1`, the
     /// address bound to), always may.
     pub acl: Option<Vec<Network>>,
     /// What others get.

@@ -6,6 +6,7 @@
 
 mod acl;
 mod config;
+mod decide;
 mod digest;
 mod gate;
 mod nonce;
@@ -16,7 +17,8 @@ mod tests;
 
 pub use acl::Network;
 pub use config::{GuardConfig, Unlisted, User, SCANNERS};
-pub(crate) use gate::{GuardSetup, Guards};
+pub(crate) use decide::GuardSetup;
+pub(crate) use gate::Guards;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 

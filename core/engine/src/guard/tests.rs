@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pjsip_sys::{CallId, Gate, Origin, Request, Verdict};
 
-use super::gate::{Guard, GuardSetup, Standing};
+use super::decide::{Guard, GuardSetup, Standing};
 use super::{Draining, GuardConfig, GuardCounters, Guards, Unlisted, User};
 
 const INVITE: &[u8] =
