@@ -81,7 +81,7 @@ async def serve(call: Call, source: tuple[bytes, int] | None, ended: Callable[..
                     turn += 1
                 case Audio(pcm=pcm) if source is None:
                     with contextlib.suppress(PlayoutFull):
-                        call.play(pcm, 8000, turn)
+                        call.play(pcm, call.rate, turn)
                 case SpeechEnded() if source is None:
                     call.finish(turn)
                 case CallEnded():
@@ -123,7 +123,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         if call.recording is not None:
             totals["recordings"].append(call.recording)
         for name, value in event.stats.as_dict().items():
-            if isinstance(value, int):
+            if isinstance(value, int) and name != "rate":
                 sums[name] = sums.get(name, 0) + value
 
     stopping = asyncio.Event()
