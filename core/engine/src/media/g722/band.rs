@@ -92,7 +92,8 @@ impl Band {
         let by = if difference == 0 { 0 } else { 128 };
         for (zero, old) in self.zeros.iter_mut().zip(&self.differences) {
             let towards = if same_sign(*old, difference) { by } else { -by };
-            *zero = sat(towards + mult(*zero, 32640));
+            // It cannot leave 16 bits: 32640/32768 of the most and 128 is the most again.
+            *zero = towards + mult(*zero, 32640);
         }
         // DELAYA
         self.differences.copy_within(..5, 1);
@@ -102,11 +103,16 @@ impl Band {
         // FILTEP
         let by_poles = mult(self.poles[0], sat(self.samples[0] * 2))
             + mult(self.poles[1], sat(self.samples[1] * 2));
-        // FILTEZ: the sum saturates on its way, so its order counts.
-        self.predicted_zeros = 0;
-        for (zero, old) in self.zeros.iter().zip(&self.differences).rev() {
-            self.predicted_zeros = sat(self.predicted_zeros + mult(*zero, sat(*old * 2)));
+        // FILTEZ: the sum saturates on its way, so its order counts, if it gets that far at all.
+        let mut terms = [0; 6];
+        for ((term, zero), old) in terms.iter_mut().zip(&self.zeros).zip(&self.differences) {
+            *term = mult(*zero, sat(*old * 2));
         }
+        self.predicted_zeros = if terms.iter().map(|t| t.abs()).sum::<i32>() <= 32767 {
+            terms.iter().sum()
+        } else {
+            terms.iter().rev().fold(0, |sum, term| sat(sum + term))
+        };
         self.predicted = sat(sat(by_poles) + self.predicted_zeros); // PREDIC
     }
 }

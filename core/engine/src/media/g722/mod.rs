@@ -9,7 +9,7 @@ mod band;
 mod tables;
 
 use band::{mult, sat, Band};
-use tables::{ILN, ILP, Q6, QM6, QMF};
+use tables::{ILN, ILP, Q6, QM6, TO_FIRST, TO_HIGH, TO_LOW, TO_SECOND};
 
 /// Samples of a byte.
 pub const PER_BYTE: usize = 2;
@@ -32,7 +32,7 @@ pub struct Decoder {
     low: Band,
     high: Band,
     /// Sum and difference of the bands, in turn.
-    past: [i32; REACH],
+    past: [i16; REACH],
 }
 
 impl Default for Encoder {
@@ -47,14 +47,12 @@ impl Default for Decoder {
     }
 }
 
-/// The two phases of the filters over a window of both.
-fn phases(window: &[i32; REACH + 2]) -> (i32, i32) {
-    let (mut even, mut odd) = (0, 0);
-    for (pair, (c, mirrored)) in window.chunks_exact(2).zip(QMF.iter().zip(QMF.iter().rev())) {
-        even += pair[0] * c;
-        odd += pair[1] * mirrored;
-    }
-    (even, odd)
+/// A filter over the 24 samples from `at` on.
+fn filtered(window: &[i16], at: usize, taps: &[i16; REACH + 2]) -> i32 {
+    let Some(part) = window.get(at..).and_then(|w| w.first_chunk::<{ REACH + 2 }>()) else {
+        return 0;
+    };
+    part.iter().zip(taps).map(|(s, t)| i32::from(*s) * i32::from(*t)).sum()
 }
 
 impl Encoder {
@@ -65,13 +63,10 @@ impl Encoder {
             let end = REACH + samples.len();
             window[..REACH].copy_from_slice(&self.past);
             window[REACH..end].copy_from_slice(samples);
-            for (at, byte) in (0..samples.len() / PER_BYTE).zip(out.iter_mut()) {
-                let mut part = [0i32; REACH + 2];
-                for (p, s) in part.iter_mut().zip(window.iter().skip(at * PER_BYTE)) {
-                    *p = i32::from(*s);
-                }
-                let (odd, even) = phases(&part);
-                *byte = self.code((even + odd) >> 14, (even - odd) >> 14);
+            for (i, byte) in (0..samples.len() / PER_BYTE).zip(out.iter_mut()) {
+                let at = i * PER_BYTE;
+                let (low, high) = (filtered(&window, at, &TO_LOW), filtered(&window, at, &TO_HIGH));
+                *byte = self.code(low >> 14, high >> 14);
             }
             self.past.copy_from_slice(&window[end - REACH..end]);
         }
@@ -90,23 +85,19 @@ impl Decoder {
     /// Decodes as many bytes as both slices hold, two samples each.
     pub fn decode(&mut self, bytes: &[u8], out: &mut [i16]) {
         for (bytes, out) in bytes.chunks(BLOCK).zip(out.chunks_mut(BLOCK * PER_BYTE)) {
-            let mut window = [0i32; REACH + BLOCK * PER_BYTE];
+            let mut window = [0i16; REACH + BLOCK * PER_BYTE];
             window[..REACH].copy_from_slice(&self.past);
             let end = REACH + bytes.len() * PER_BYTE;
             for (byte, pair) in bytes.iter().zip(window[REACH..].chunks_exact_mut(PER_BYTE)) {
                 let (low, high) = self.bands(*byte);
-                pair[0] = low + high;
-                pair[1] = low - high;
+                // 15 bits each: sum and difference have 16.
+                pair[0] = (low + high) as i16;
+                pair[1] = (low - high) as i16;
             }
-            for (at, pair) in out.chunks_exact_mut(PER_BYTE).enumerate() {
-                let Some(part) =
-                    window.get(at * PER_BYTE..).and_then(|w| w.first_chunk::<{ REACH + 2 }>())
-                else {
-                    break;
-                };
-                let (even, odd) = phases(part);
-                pair[0] = sat(odd >> 11) as i16;
-                pair[1] = sat(even >> 11) as i16;
+            for (i, pair) in (0..bytes.len()).zip(out.chunks_exact_mut(PER_BYTE)) {
+                let at = i * PER_BYTE;
+                pair[0] = sat(filtered(&window, at, &TO_FIRST) >> 11) as i16;
+                pair[1] = sat(filtered(&window, at, &TO_SECOND) >> 11) as i16;
             }
             self.past.copy_from_slice(&window[end - REACH..end]);
         }

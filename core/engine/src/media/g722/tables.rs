@@ -2,7 +2,26 @@
 //! Tables of ITU-T G.722 (09/2012), by the names they have there.
 
 /// Coefficients of the transmit and receive filters (table 11), one phase; the other is its mirror.
-pub(super) const QMF: [i32; 12] = [3, -11, 12, 32, -210, 951, 3876, -805, 362, -156, 53, -11];
+const QMF: [i16; 12] = [3, -11, 12, 32, -210, 951, 3876, -805, 362, -156, 53, -11];
+
+/// Both phases over 24 samples in turn, the first one times `first`, the other times `second`.
+const fn filter(first: i16, second: i16) -> [i16; 24] {
+    let mut taps = [0; 24];
+    let mut i = 0;
+    while i < 12 {
+        taps[2 * i] = first * QMF[i];
+        taps[2 * i + 1] = second * QMF[11 - i];
+        i += 1;
+    }
+    taps
+}
+
+/// The encoder's filters: sum and difference of the phases.
+pub(super) const TO_LOW: [i16; 24] = filter(1, 1);
+pub(super) const TO_HIGH: [i16; 24] = filter(-1, 1);
+/// The decoder's: a phase for each sample.
+pub(super) const TO_FIRST: [i16; 24] = filter(0, 1);
+pub(super) const TO_SECOND: [i16; 24] = filter(1, 0);
 
 /// Decision levels of the 6-bit quantiser (table 14), from the second one on.
 pub(super) const Q6: [i32; 29] = [

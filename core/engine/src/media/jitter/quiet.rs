@@ -62,6 +62,11 @@ impl JitterBuffer {
                 }
             }
         }
+        // News of a background that is heard already counts at once, unless audio waits in between.
+        let heard = self.background.as_ref().is_some_and(|b| b.from <= self.play);
+        if heard && self.head <= self.play {
+            from = self.play;
+        }
         self.background = Some(Background { noise, from });
     }
 

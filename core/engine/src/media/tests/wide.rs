@@ -460,6 +460,28 @@ fn comfort_noise_takes_the_place_of_a_silent_peers_audio() {
 }
 
 #[test]
+fn news_of_the_background_changes_its_level_without_a_gap() {
+    for codec in [Codec::Pcma, Codec::G722] {
+        let mut rig = calling(codec, 12);
+        let mut head = Peer { codec, ..Peer::default() };
+        // A call that begins with silence.
+        for level in [60u8, 60, 40, 40] {
+            let data = noise(&mut head, level);
+            rig.post(rig.now + 15 * MS, SocketAddr::from(PEER), data);
+            rig.ticks(10);
+            head.timestamp = head.timestamp.wrapping_add(1600);
+        }
+        let frame = codec.rate().frame();
+        for (from, to, want) in [(2, 20, -60.0), (22, 40, -40.0)] {
+            for part in rig.heard[from * frame..to * frame].chunks(3 * frame) {
+                assert!((dbov(part) - want).abs() < 3.0, "{codec:?}: {} for {want}", dbov(part));
+            }
+        }
+        assert_eq!(rig.stats().concealed_frames, 0);
+    }
+}
+
+#[test]
 fn a_loss_within_speech_after_comfort_noise_is_concealed_again() {
     let mut rig = calling(Codec::Pcma, 11);
     let mut peer = Peer::default();
