@@ -42,6 +42,8 @@ class CallStats:
     rx_packets: int = 100
     rx_lost: int = 0
     tx_packets: int = 100
+    mos_rx: float | None = 4.3
+    mos_tx: float | None = None
 
 
 @dataclass

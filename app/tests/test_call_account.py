@@ -45,6 +45,7 @@ def test_timeline_beside_the_recording(tmp_path: Path) -> None:
     assert doc["call"]["status"] == 200
     assert doc["call"]["by_remote"] is True
     assert doc["call"]["stats"]["rx_packets"] == 100
+    assert (doc["call"]["stats"]["mos_rx"], doc["call"]["stats"]["mos_tx"]) == (4.3, None)
     assert [(t["role"], t.get("kind")) for t in doc["turns"]] == [
         ("agent", "greeting"),
         ("caller", None),

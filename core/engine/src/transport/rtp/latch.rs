@@ -3,9 +3,10 @@
 //! RFC 7362. We send to the SDP's address until a packet shows where the peer really is; that is
 //! learnt once, within a short window after the SDP, and the SDP's address wins while it is alive.
 //!
-//! Another host than the SDP's is believed only where a NAT explains it: it is the host that the
+//! Another host than the SDP's gets our audio only where a NAT explains it: it is the host that the
 //! signalling comes from, or the SDP's address cannot be reached from outside. Else whoever is first
-//! to send to our port would get the call's audio.
+//! to send to our port would get the call's audio. It is heard all the same while the SDP's own host
+//! is silent: some gateways send from one host and receive at another.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +31,9 @@ pub struct Latch {
     signalled: SocketAddr,
     signalling: Option<IpAddr>,
     target: SocketAddr,
-    /// How the target was proven by a packet; `None` while only the SDP names it.
+    /// Who is heard, once proven by a packet.
+    source: Option<SocketAddr>,
+    /// How the source was proven by a packet; `None` while only the SDP names it.
     proven: Option<Fit>,
     last_ns: u64,
     window_end_ns: u64,
@@ -47,6 +50,7 @@ impl Latch {
             signalled,
             signalling,
             target: signalled,
+            source: None,
             proven: None,
             last_ns: 0,
             window_end_ns: now_ns.saturating_add(WINDOW_NS),
@@ -62,7 +66,8 @@ impl Latch {
         if signalled == self.signalled {
             self.window_end_ns = now_ns.saturating_add(WINDOW_NS);
         } else {
-            let former = Some((self.target, now_ns.saturating_add(ACTIVE_NS)))
+            let before = self.source.unwrap_or(self.target);
+            let former = Some((before, now_ns.saturating_add(ACTIVE_NS)))
                 .filter(|(former, _)| *former != signalled);
             *self = Latch { former, ..Latch::new(signalled, signalling, now_ns) };
         }
@@ -73,9 +78,19 @@ impl Latch {
         self.target
     }
 
+    /// Whether the peer is heard from there.
+    pub fn hears(&self, source: SocketAddr) -> bool {
+        self.source == Some(source)
+    }
+
+    /// Whether the peer is heard, or to be reached, at that host.
+    pub fn knows(&self, host: IpAddr) -> bool {
+        self.target.ip() == host || self.source.is_some_and(|s| s.ip() == host)
+    }
+
     /// Takes note of a valid packet from `source`; tells whether it is the peer's.
     pub fn on_packet(&mut self, source: SocketAddr, now_ns: u64) -> bool {
-        if self.proven.is_some() && source == self.target {
+        if self.hears(source) {
             self.last_ns = now_ns;
             return true;
         }
@@ -90,10 +105,6 @@ impl Latch {
         } else {
             Fit::Host
         };
-        let explained = self.signalling == Some(source.ip()) || is_inside(self.signalled.ip());
-        if fit == Fit::Host && !explained {
-            return false;
-        }
         let open = now_ns <= self.window_end_ns;
         let silent = now_ns.saturating_sub(self.last_ns) > ACTIVE_NS;
         let may = match self.proven {
@@ -113,7 +124,9 @@ impl Latch {
                 return false;
             }
         }
-        self.target = source;
+        self.source = Some(source);
+        let explained = self.signalling == Some(source.ip()) || is_inside(self.signalled.ip());
+        self.target = if fit == Fit::Host && !explained { self.signalled } else { source };
         self.proven = Some(fit);
         self.last_ns = now_ns;
         self.candidate = None;
@@ -247,6 +260,21 @@ mod tests {
         // Another address: afresh.
         latch.on_sdp(addr(4, 4000), None, 61_000 * MS);
         assert_eq!(latch.target(), addr(4, 4000));
+    }
+
+    #[test]
+    fn another_host_is_heard_while_the_named_one_is_silent_but_gets_nothing() {
+        let public = |last: u8| SocketAddr::from(([203, 0, 113, last], 4000));
+        let (named, gateway) = (public(1), public(2));
+        let mut latch = Latch::new(named, Some(named.ip()), 0);
+        let taken: Vec<bool> = (0..6).map(|i| latch.on_packet(gateway, i * 20 * MS)).collect();
+        assert_eq!(taken, [false, false, false, false, true, true]);
+        assert_eq!(latch.target(), named);
+        assert!(latch.knows(gateway.ip()) && latch.knows(named.ip()));
+        // The named host speaks: it alone is the peer from then on.
+        assert!(latch.on_packet(named, 60_000 * MS));
+        assert!(!latch.on_packet(gateway, 60_010 * MS));
+        assert_eq!(latch.target(), named);
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl Session {
             // Proves nothing about where the peer is. Within its own stream it keeps the count of
             // packets right; a stream made of such packets is none.
             self.counters.wrong_type += 1;
-            if source == self.latch.target() && self.receiver.ssrc() == Some(packet.ssrc) {
+            if self.latch.hears(source) && self.receiver.ssrc() == Some(packet.ssrc) {
                 self.receiver.on_packet(&packet, arrival_ns);
             }
             return None;
@@ -249,7 +249,7 @@ impl Session {
         // Its port is often not the one of the SDP, and nothing is sent there for it; but the host
         // must be the peer's.
         let host = source.ip();
-        if host != self.latch.target().ip() && host != self.rtcp_signalled.ip() {
+        if !self.latch.knows(host) && host != self.rtcp_signalled.ip() {
             self.counters.foreign += 1;
             return;
         }
