@@ -282,6 +282,7 @@ def test_trunks_are_made_known_to_the_engine(
                     "expires_s": 300,
                     "proxy": "sip:192.0.2.8;transport=tls",
                     "options_s": 30.0,
+                    "srtp": None,
                 },
                 {
                     "name": "pbx",
@@ -294,6 +295,7 @@ def test_trunks_are_made_known_to_the_engine(
                     "expires_s": 300,
                     "proxy": None,
                     "options_s": 0.0,
+                    "srtp": None,
                 },
             ]
 

@@ -19,7 +19,7 @@ use crate::media::shard::{Command, Line, Polls, Shard};
 use crate::media::srtp::Update;
 use crate::media::voice::FIRST_ROOM;
 use crate::media::waker::Waker;
-use crate::media::{CallStats, Codec, MediaConfig, MediaParams, RtpSockets, TICK_NS};
+use crate::media::{CallStats, Codec, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
 use crate::transport::srtp::{Sender, OVERHEAD};
@@ -34,6 +34,7 @@ struct Stage {
     counters: Vec<Arc<CallCounters>>,
     addresses: Vec<SocketAddr>,
     keys: Vec<Option<SrtpKeys>>,
+    rtcp: RtcpWay,
     now: u64,
 }
 
@@ -61,6 +62,7 @@ impl Stage {
             counters: Vec::new(),
             addresses: Vec::new(),
             keys: vec![None, None],
+            rtcp: RtcpWay::Beside,
             now: 1_000_000_000_000,
         };
         for place in 0..2 {
@@ -93,8 +95,11 @@ impl Stage {
             self.command(Command::SetSrtp { place, call, update });
         }
         self.keys[place] = keys;
-        let params =
-            MediaParams { remote_rtp: self.addresses[place ^ 1], ..params(20, Codec::Pcma) };
+        let params = MediaParams {
+            remote_rtp: self.addresses[place ^ 1],
+            rtcp: self.rtcp,
+            ..params(20, Codec::Pcma)
+        };
         self.command(Command::SetMedia { place, call, params, line: Codec::Pcma.rate() });
     }
 
@@ -148,6 +153,21 @@ fn every_suite_carries_audio_and_reports_both_ways() {
             assert_eq!((stats.srtp_auth_errors, stats.srtp_replays), (0, 0), "{suite:?}");
             assert_eq!(stats.srtp, Some(suite));
             assert!(stats.rtt_ms.is_some(), "SRTCP was not read: {suite:?} {stats:?}");
+        }
+    }
+}
+
+#[test]
+fn reports_on_the_port_of_rtp_are_srtcp_too() {
+    for suite in [CM, Suite::AeadAes128Gcm] {
+        let mut s = Stage::new(10);
+        s.rtcp = RtcpWay::Mux;
+        s.both(suite, 1, 2);
+        s.ticks(500);
+        for place in 0..2 {
+            let stats = s.stats(place);
+            assert_eq!((stats.srtp_auth_errors, stats.rx_malformed), (0, 0), "{stats:?}");
+            assert!(stats.rtt_ms.is_some(), "{stats:?}");
         }
     }
 }
