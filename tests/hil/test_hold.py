@@ -106,6 +106,21 @@ def test_the_peer_holds_the_old_way_and_the_new_way(core: LocalCore, phone: Phon
     core.wait_event("CallEnded", id=number)
 
 
+def test_a_call_that_begins_on_hold(core: LocalCore, phone: Phone) -> None:
+    call = phone.new("answer")
+    answer = call.call(direction="sendonly")
+    assert "a=recvonly" in body_of(answer)
+    number = core.call(call.call_id)
+    core.wait_event("CallHeld", id=number)
+    time.sleep(0.2)
+    assert not call.rtp.packets
+    assert status_of(call.reinvite()) == 200
+    core.wait_event("CallResumed", id=number)
+    hears(call)
+    call.bye()
+    core.wait_event("CallEnded", id=number)
+
+
 def test_a_refused_offer_keeps_the_old_session_in_both_directions(
     core: LocalCore, phone: Phone
 ) -> None:

@@ -281,6 +281,10 @@ static void on_media(pjsip_inv_session *inv, pj_status_t status)
     event.flag = inv->invite_tsx && inv->invite_tsx->transport &&
                  (inv->invite_tsx->transport->flag & PJSIP_TRANSPORT_SECURE);
     vc_emit(&event);
+    if (call->outgoing && inv->state < PJSIP_INV_STATE_CONNECTING) {
+        vc_event early = {.kind = VC_EV_EARLY, .id = call->id};
+        vc_emit(&early);
+    }
 }
 
 /* re-INVITE or UPDATE with an offer: answered from our full SDP, so that the peer may change codec (RFC 3264 8). Without an

@@ -57,7 +57,7 @@ enum {
     VC_EV_REJECTED,     /* source, status, text[0] = why, a literal */
     VC_EV_MALFORMED,    /* source, text[0] = why */
     VC_EV_LOG,          /* status = level, flag = written here (not PJSIP's text), text[0] */
-    VC_EV_EARLY,        /* id: the caller has our early session (PRACK came, or the 183 asked for none) */
+    VC_EV_EARLY,        /* id: an early session runs: the callee's, or the caller has ours (PRACK, or the 183 asked for none) */
     VC_EV_OFFERED,      /* id, status: outcome of vc_offer */
     VC_EV_REFERRED,     /* id, status, flag = last: progress of vc_refer */
     VC_EV_REFER,        /* id, text = Refer-To's URI, its Replaces: a transfer is asked for and accepted with 202 */

@@ -472,9 +472,10 @@ pub enum SipEvent {
         /// Why, in our words.
         why: &'static str,
     },
-    /// The caller has our 183 with SDP: its PRACK came, or it needs none. Media may run.
+    /// Media may run before the answer: the callee sent SDP in a 18x, or the caller has ours in a 183 (its PRACK
+    /// came, or it needs none). Comes after `Media`, each time for a callee.
     EarlyMedia {
-        /// The incoming call.
+        /// The call.
         call: CallId,
     },
     /// Outcome of [`Endpoint::offer`](crate::Endpoint::offer).

@@ -83,6 +83,13 @@ async def test_early_media_is_heard_before_the_answer(pair: Pair) -> None:
     assert (await soon(next_of(into, CallEnded))).by_remote
 
 
+async def test_a_call_without_early_media_tells_of_none(pair: Pair) -> None:
+    out, into = await pair.connect()
+    into.hangup()
+    events = [event async for event in out.events()]
+    assert not [event for event in events if isinstance(event, EarlyMedia | CallHeld)], events
+
+
 @pytest.mark.parametrize("prack", ["off", "supported", "required"])
 async def test_early_media_with_and_without_prack(start_engine: StartEngine, prack: str) -> None:
     caller, callee = await start_engine(prack=prack), await start_engine(prack=prack)

@@ -240,8 +240,10 @@ impl Calls {
     }
 
     pub(super) fn hangup_all(&mut self, endpoint: &mut Endpoint, tenant: u64) {
-        for call in self.by_id.values().filter(|c| c.tenant.id == tenant) {
-            let _ = endpoint.hangup(call.sip);
+        let theirs = |(_, call): &(&u64, &Call)| call.tenant.id == tenant;
+        let ids: Vec<u64> = self.by_id.iter().filter(theirs).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.hangup(endpoint, id);
         }
     }
 

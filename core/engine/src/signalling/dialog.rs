@@ -78,10 +78,6 @@ impl Call {
             self.tell_hold(id, direction);
         } else {
             self.dialog.agreed = Some(direction);
-            if !std::mem::replace(&mut self.dialog.early_told, true) {
-                self.tenant
-                    .tell(SignalEvent::EarlyMedia { call: id, recording: self.recording.clone() });
-            }
         }
     }
 
@@ -161,13 +157,17 @@ impl Calls {
         }
     }
 
-    /// The caller has our 183: what it sends to is its own address.
+    /// Media runs before the answer. Of a caller it is known by now that it sends from its own address.
     fn early_known(&mut self, sip: CallId) {
         let Some(id) = self.by_sip.get(&sip).copied() else { return };
         let Some(call) = self.by_id.get_mut(&id) else { return };
         call.unproved = false;
         if let Some(agreed) = call.agreed.take() {
             call.apply(id, agreed);
+        }
+        if !std::mem::replace(&mut call.dialog.early_told, true) {
+            let recording = call.recording.clone();
+            call.tenant.tell(SignalEvent::EarlyMedia { call: id, recording });
         }
     }
 
