@@ -45,6 +45,11 @@ bench name *options: (_ready "bench")
 fuzz target *what: _venv
     @{{ python }} -m tools.system fuzz && {{ python }} -m tools.fuzz "$@"
 
+# Place 10,000 short calls, then 100 at once for --minutes 120, in one process: is all given back? Figures: out/bench/soak.json
+[group('develop')]
+soak *options: (_ready "hil")
+    @PYTHONPATH=tests:. {{ python }} -m hil.soak "$@"
+
 # Format, and mend what the linters can mend themselves
 [group('develop')]
 fix: (_ready "fix")

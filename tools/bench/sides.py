@@ -41,9 +41,12 @@ def may_real_time() -> bool:
 class Program:
     """A child that says things on stdout and is told things on stdin."""
 
-    def __init__(self, command: Sequence[str], core: int, priority: int | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], core: int | None, priority: int | None = None
+    ) -> None:
         def ready() -> None:
-            os.sched_setaffinity(0, {core})
+            if core is not None:
+                os.sched_setaffinity(0, {core})
             if priority is not None:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
 

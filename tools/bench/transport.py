@@ -190,6 +190,8 @@ def _handover_rows(tool: Path, pcm: Path, counts: Sequence[int]) -> Iterable[Row
                 found[f"{name}_ns"],
                 at_most=HANDOVER_AIM_NS if name == "p99" else None,
             )
+            metric = f"datagram to jitter buffer {name}, {calls} calls"
+            yield row(metric, "ns", found[f"whole_{name}_ns"])
 
 
 def _setup_rows(tool: Path, sides: dict[str, Side], baseline: str | None) -> Iterable[Row]:

@@ -4,6 +4,10 @@
  */
 #include "internal.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 uint32_t vc_transactions(const vc_endpoint *ep)
 {
     PJ_UNUSED_ARG(ep);
@@ -14,4 +18,11 @@ uint32_t vc_dialogs(const vc_endpoint *ep)
 {
     PJ_UNUSED_ARG(ep);
     return pjsip_ua_get_dlg_set_count();
+}
+
+void vc_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -277,6 +277,8 @@ uint32_t vc_pending(const vc_endpoint *ep);
 uint32_t vc_calls(const vc_endpoint *ep);
 uint32_t vc_transactions(const vc_endpoint *ep);
 uint32_t vc_dialogs(const vc_endpoint *ep);
+/* Gives memory that is free back to the system. */
+void vc_trim(void);
 
 /* Hashes for digests: 16 bytes of MD5 or 32 of SHA-256. 0 when the library refuses. */
 size_t vc_hash(int sha256, const uint8_t *data, size_t len, uint8_t out[32]);

@@ -366,5 +366,6 @@ extern "C" {
     pub(crate) fn vc_calls(ep: *const RawEndpoint) -> u32;
     pub(crate) fn vc_transactions(ep: *const RawEndpoint) -> u32;
     pub(crate) fn vc_dialogs(ep: *const RawEndpoint) -> u32;
+    pub(crate) fn vc_trim();
     pub(crate) fn vc_error_text(status: c_int, buf: *mut u8, size: usize) -> usize;
 }

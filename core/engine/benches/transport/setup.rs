@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Short calls as fast as they are answered: INVITE, 200, ACK, BYE, 200, with a bounded number at
-//! once. Prints how many a second.
+//! once, and at most `rate` a second if that is given. Prints how many a second it were.
 
 use std::net::SocketAddr;
 
@@ -14,6 +14,7 @@ pub fn run(options: &Options) -> Outcome<()> {
     let target: SocketAddr = options.text("target")?.parse()?;
     let calls = options.number("calls", 1000)?;
     let at_once = options.number("at-once", 32)?;
+    let rate = options.number("rate", 1_000_000)?;
     // Takes the RTP of all calls and is never read.
     let sink = std::net::UdpSocket::bind("127.0.0.1:0")?;
     let port = sink.local_addr()?.port();
@@ -22,16 +23,17 @@ pub fn run(options: &Options) -> Outcome<()> {
     let begin = now_ns();
     let mut repeat_at = begin;
     loop {
-        while placed < calls && running < at_once {
+        let allowed = (now_ns() - begin) as usize / 1000 * rate / 1_000_000 + 1;
+        while placed < calls.min(allowed) && running < at_once {
             uac.invite(placed, port)?;
             placed += 1;
             running += 1;
         }
-        if running == 0 {
+        if running == 0 && placed == calls {
             break;
         }
         let mut wait = [PollFd::new(uac.socket(), PollFlags::IN)];
-        let limit = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let limit = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
         poll(&mut wait, Some(&limit))?;
         while let Some(heard) = uac.hear()? {
             match heard {
@@ -45,8 +47,8 @@ pub fn run(options: &Options) -> Outcome<()> {
             repeat_at = now + 100_000_000;
             uac.repeat(|_| port)?;
         }
-        if now - begin > 120_000_000_000 {
-            return Err(format!("{running} calls without an end after two minutes").into());
+        if now - begin > 120_000_000_000 + (calls / rate) as u64 * 1_000_000_000 {
+            return Err(format!("{running} calls without an end").into());
         }
     }
     let seconds = (now_ns() - begin) as f64 / 1e9;

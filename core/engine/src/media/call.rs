@@ -107,6 +107,17 @@ impl Call {
 
     /// A datagram on the RTP port.
     pub(crate) fn on_rtp(&mut self, now_ns: u64, source: SocketAddr, data: &[u8]) {
+        self.on_rtp_with(now_ns, source, data, JitterBuffer::insert);
+    }
+
+    /// The same, with the hand-over of audio from the RTP layer to the jitter buffer by `insert`.
+    pub(crate) fn on_rtp_with(
+        &mut self,
+        now_ns: u64,
+        source: SocketAddr,
+        data: &[u8],
+        insert: impl FnOnce(&mut JitterBuffer, &Arrival<'_>),
+    ) {
         // Before the first SDP nobody can be the peer.
         let Some(flow) = &mut self.flow else { return };
         let Some(media) = flow.session.on_datagram(now_ns, source, data) else { return };
@@ -125,7 +136,7 @@ impl Call {
             at_ns: now_ns,
         };
         match media.purpose {
-            Purpose::Audio(codec) => self.jitter.insert(&arrival(codec)),
+            Purpose::Audio(codec) => insert(&mut self.jitter, &arrival(codec)),
             Purpose::Noise => self.jitter.insert_noise(&arrival(flow.params.codec)),
             Purpose::Event => self.dtmf.hear(now_ns, &media, &mut self.jitter),
             Purpose::Unknown => {}

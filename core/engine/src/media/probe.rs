@@ -151,18 +151,26 @@ impl Probe {
         parts
     }
 
-    /// One tick in which the hand-over of each datagram to its call is timed, in units of `clock`.
-    pub fn tick_timed(&mut self, clock: impl Fn() -> u64, times: &mut Vec<u64>) {
+    /// One tick in which it is timed, in units of `clock`, what each RTP datagram takes from when
+    /// it was read until its payload is in the jitter buffer: of that, the hand-over from the RTP
+    /// layer to the buffer, and all of it.
+    pub fn tick_timed(&mut self, clock: impl Fn() -> u64, times: &mut Vec<(u64, u64)>) {
         for phase in 0..PHASES {
             self.now_ns += TICK_NS / PHASES as u64;
             let now = self.now_ns;
             self.shard.send(phase, now);
             self.shard.receive_with(phase, |line, rtcp, source, data| {
-                let begin = clock();
-                take(line, rtcp, now, source, data);
-                if !rtcp {
-                    times.push(clock() - begin);
+                if rtcp {
+                    return take(line, rtcp, now, source, data);
                 }
+                let (begin, mut handed) = (clock(), 0);
+                line.call.on_rtp_with(now, source, data, |jitter, arrival| {
+                    let begin = clock();
+                    jitter.insert(arrival);
+                    handed = clock() - begin;
+                });
+                // Of it, two readings of the clock.
+                times.push((handed, clock() - begin));
             });
             self.shard.decode(phase, now);
             self.shard.judge(now);

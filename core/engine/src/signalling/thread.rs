@@ -86,6 +86,7 @@ pub(super) fn run(
         trunks: Trunks::default(),
     };
     let mut events = Vec::with_capacity(256);
+    let mut rush = Rush::default();
     loop {
         let leaving = sip.tenants.values().any(Attached::is_leaving);
         let timeout = if leaving { LEAVING } else { IDLE };
@@ -114,8 +115,33 @@ pub(super) fn run(
         let stats = sip.endpoint.stats();
         counters.transactions.store(stats.transactions, Ordering::Relaxed);
         counters.dialogs.store(stats.dialogs, Ordering::Relaxed);
+        if rush.is_over(stats.transactions) {
+            sip.endpoint.trim();
+        }
         counters.malformed.store(stats.malformed, Ordering::Relaxed);
         counters.rejected.store(stats.rejected, Ordering::Relaxed);
+    }
+}
+
+/// Many transactions at once leave much memory behind, which stays with the process unless it is
+/// asked to give it back.
+#[derive(Default)]
+struct Rush {
+    most: u64,
+}
+
+impl Rush {
+    /// Of as many as these the memory is worth it.
+    const LEAST: u64 = 256;
+
+    /// True once, when few of many are left.
+    fn is_over(&mut self, transactions: u64) -> bool {
+        self.most = self.most.max(transactions);
+        let over = self.most >= Rush::LEAST && transactions < self.most / 8;
+        if over {
+            self.most = transactions;
+        }
+        over
     }
 }
 
