@@ -207,6 +207,15 @@ def test_ssh_key_and_its_firewall_come_and_go_together(tmp_path: Path) -> None:
     )
 
 
+def test_the_agent_lets_in_whom_the_firewall_does(tmp_path: Path) -> None:
+    """Also those beside the registrar, which alone would be its default."""
+    places = box(tmp_path)
+    give(places.esp, MINIMAL.encode())
+    provision.run(places, None)
+    settings = load(places.agent / "voice-edge.toml")
+    assert settings.sip.guard.acl == ("198.51.100.0/24",)
+
+
 def test_overlapping_networks_are_merged() -> None:
     answers = parse(
         MINIMAL.replace(

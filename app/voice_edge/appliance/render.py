@@ -106,6 +106,9 @@ def agent(answers: Answers, plan: Plan) -> dict[str, str]:
             }
         ]
         secrets["trunk.password"] = trunk.password.reveal() + "\n"
+    if answers.callers:
+        # The agent lets in whom the firewall does, and not fewer.
+        sip["guard"] = {"acl": list(answers.callers)}
     tree: dict[str, Any] = {"sip": sip}
     if answers.recording.enabled:
         tree["recording"] = {"dir": RECORDINGS}
