@@ -266,5 +266,6 @@ def _summary(stats: Any) -> str:
         "rx_lost",
     )
     names += ("tx_packets", "tx_errors", "events_dropped", "sip_malformed", "sip_rejected")
+    names += ("sip_unlisted", "sip_scanners", "sip_muted", "sip_limited", "sip_auth_failed")
     names += ("registrations", "registrations_up", "trunks", "trunks_up")
     return " ".join(f"{n}={getattr(stats, n)}" for n in names if hasattr(stats, n))
