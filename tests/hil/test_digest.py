@@ -39,6 +39,7 @@ def test_who_knows_the_password_gets_through(core: LocalCore, name: str, algorit
         (challenge,) = (c for c in found if c.algorithm == algorithm)
         assert asked(caller, challenge.answer(name, password), 486) == []
         assert asked(caller, challenge.answer(name, password, count=2), 486) == []
+        assert core.events("call")[-1]["account"] == name
 
 
 def test_who_does_not_does_not(core: LocalCore) -> None:
@@ -99,6 +100,7 @@ def test_a_challenge_only_for_those_outside_the_acl(start_core: Callable[..., Lo
         Datagrams(core.sip, host="127.0.0.3") as out,
     ):
         asked(listed, expect=486)
+        assert core.events("call")[-1]["account"] is None
         challenge = asked(out)[0]
         asked(out, challenge.answer("alice", "open sesame"), 486)
         out.send(out.request("OPTIONS"))

@@ -347,9 +347,17 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
         Err(signal) => signal,
     };
     match signal {
-        SignalEvent::Incoming { call, sip_call_id, from, to, source } => {
-            event(py, call, IncomingCall { caller: from, dialled: to, sip_call_id, source })
-        }
+        SignalEvent::Incoming { call, sip_call_id, from, to, source, account } => event(
+            py,
+            call,
+            IncomingCall {
+                caller: from,
+                dialled: to,
+                sip_call_id,
+                source,
+                account: account.map(String::from),
+            },
+        ),
         SignalEvent::Progress { call, status } => {
             event(py, call, CallProgress { status, sip_call_id: String::new() })
         }

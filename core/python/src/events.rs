@@ -156,14 +156,21 @@ pub struct IncomingCall {
     pub dialled: String,
     pub sip_call_id: String,
     pub source: String,
+    pub account: Option<String>,
 }
 
 #[pymethods]
 impl IncomingCall {
     #[new]
-    #[pyo3(signature = (*, caller, dialled, sip_call_id, source))]
-    fn new(caller: String, dialled: String, sip_call_id: String, source: String) -> Self {
-        IncomingCall { caller, dialled, sip_call_id, source }
+    #[pyo3(signature = (*, caller, dialled, sip_call_id, source, account=None))]
+    fn new(
+        caller: String,
+        dialled: String,
+        sip_call_id: String,
+        source: String,
+        account: Option<String>,
+    ) -> Self {
+        IncomingCall { caller, dialled, sip_call_id, source, account }
     }
 
     fn __repr__(&self) -> String {

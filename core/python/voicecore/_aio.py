@@ -468,6 +468,7 @@ class Engine:
             dialled=Address(event.dialled),
             sip_call_id=event.sip_call_id,
             source=event.source,
+            account=event.account,
         )
         self._calls[call_id] = call
         if not self._incoming.put(call):

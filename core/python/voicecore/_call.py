@@ -59,6 +59,7 @@ class Call(InDialog):
 
     __slots__ = (
         "__weakref__",
+        "_account",
         "_answered",
         "_caller",
         "_dialled",
@@ -85,6 +86,7 @@ class Call(InDialog):
         dialled: Address,
         sip_call_id: str = "",
         source: str = "",
+        account: str | None = None,
     ) -> None:
         """Made by `Engine`, not by applications."""
         super().__init__()
@@ -95,6 +97,7 @@ class Call(InDialog):
         self._dialled = dialled
         self._sip_call_id = sip_call_id
         self._source = source
+        self._account = account
         self._recording: str | None = None
         self._rate = 8000
         self._events: Stream[CallEvent] = Stream(_QUEUED_EVENTS)
@@ -122,6 +125,11 @@ class Call(InDialog):
     def source(self) -> str:
         """``address:port`` the INVITE came from; empty for a dialled call."""
         return self._source
+
+    @property
+    def account(self) -> str | None:
+        """The user of `GuardConfig.users` whose password the caller knew; None without a challenge. Personal data."""
+        return self._account
 
     @property
     def caller(self) -> Address:

@@ -880,6 +880,7 @@ class IncomingCall:
         dialled: str,
         sip_call_id: str,
         source: str,
+        account: str | None = None,
     ) -> IncomingCall: ...
     @property
     def caller(self) -> str:
@@ -896,6 +897,10 @@ class IncomingCall:
     @property
     def source(self) -> str:
         """address:port of the sender."""
+
+    @property
+    def account(self) -> str | None:
+        """User name of `GuardConfig.users` that the caller authenticated with. Personal data."""
 
 @final
 class CallProgress:

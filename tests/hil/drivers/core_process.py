@@ -140,7 +140,13 @@ class Appliance:
 
     def _begin(self, call: voicecore.Call) -> None:
         self._calls[call.id] = call
-        say("call", id=call.id, sip_call_id=call.sip_call_id, direction=call.direction)
+        say(
+            "call",
+            id=call.id,
+            sip_call_id=call.sip_call_id,
+            direction=call.direction,
+            account=call.account,
+        )
         self.spawn(self._report(call))
 
     async def do(self, verb: str, call_id: int, **more: Any) -> None:

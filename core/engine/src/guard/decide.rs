@@ -53,6 +53,15 @@ pub(crate) struct GuardSetup {
     pub secret: [u8; 32],
 }
 
+/// An INVITE that was let in.
+pub(super) struct Admitted {
+    pub slot: Slot,
+    /// Its address may be forged.
+    pub unproved: bool,
+    /// The user who called.
+    pub account: Option<String>,
+}
+
 pub(super) struct Guard {
     pub(super) setup: GuardSetup,
     pub(super) ports: Vec<u16>,
@@ -63,7 +72,7 @@ pub(super) struct Guard {
     /// Calls without ACK of sources that never proved their address: together at most half of max_calls.
     pub(super) unproved: u32,
     /// What the last `invite` let pass; `opened` follows at once, if at all.
-    pub(super) admitted: Option<(Slot, bool)>,
+    pub(super) admitted: Option<Admitted>,
     connections: HashMap<u64, (Slot, bool)>,
     told: [u64; 4],
 }
@@ -268,27 +277,27 @@ impl Guard {
             && (config.unlisted != Unlisted::Challenge || standing == Standing::Unlisted);
         if challenged {
             let outcome = verify(config, &mut self.nonces, credentials, now);
+            let (stale, wrong) = (outcome == Outcome::Stale, outcome == Outcome::Wrong);
             let (counter, why) = match outcome {
-                Outcome::Right => {
+                Outcome::Right(user) => {
                     self.sources.at(slot).proved = slot != Slot::Shared;
-                    return self.room(slot, limited, true, source, now);
+                    return self.room(slot, limited, Some(user), source, now);
                 }
                 Outcome::Absent => (&counters.challenged, "it brings no credentials"),
                 Outcome::Stale => (&counters.challenged, "its nonce is stale or was used"),
                 Outcome::Wrong => (&counters.auth_failed, "its credentials are wrong"),
             };
             count(counter);
-            let stale = outcome == Outcome::Stale;
             let challenges = challenges(config, &mut self.nonces, stale, now);
             let verdict =
                 Verdict::Refuse(Refusal { status: 401, why, retry_after: None, challenges });
             // The first request of every call is one without credentials: no fault of the caller's.
-            if outcome == Outcome::Wrong {
+            if wrong {
                 return self.refuse(source, now, verdict);
             }
             return verdict;
         }
-        self.room(slot, limited, false, source, now)
+        self.room(slot, limited, None, source, now)
     }
 
     /// Whether the source may hold one more call.
@@ -296,14 +305,14 @@ impl Guard {
         &mut self,
         slot: Slot,
         limited: bool,
-        known: bool,
+        account: Option<String>,
         source: IpAddr,
         now: Instant,
     ) -> Verdict {
         let config = &self.setup.config;
         let half = self.setup.max_calls.div_ceil(2);
         let held = self.sources.at(slot);
-        let unproved = limited && !known && !held.proved;
+        let unproved = limited && account.is_none() && !held.proved;
         let over = |held: u32, most: u32| most > 0 && held >= most;
         let why = if !limited {
             None
@@ -320,7 +329,7 @@ impl Guard {
             count(&self.setup.counters.limited);
             return self.refuse(source, now, refusal(503, why, Some(RETRY_AFTER_S)));
         }
-        self.admitted = Some((slot, unproved));
+        self.admitted = Some(Admitted { slot, unproved, account });
         Verdict::Pass
     }
 

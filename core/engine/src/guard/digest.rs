@@ -13,8 +13,8 @@ const METHOD: &[u8] = b"INVITE";
 /// What the credentials of a request are worth.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Right, and used for the first time.
-    Right,
+    /// Right, and used for the first time: of this user.
+    Right(String),
     /// None for our realm.
     Absent,
     /// Right in itself, but the nonce is too old or was used with this count: try again with a new one.
@@ -91,7 +91,7 @@ pub(super) fn verify(
     let mut outcome = Outcome::Absent;
     for credential in credentials.iter().filter(|c| c.realm == config.realm.as_bytes()) {
         match one(config, nonces, credential, now) {
-            Outcome::Right => return Outcome::Right,
+            Outcome::Right(user) => return Outcome::Right(user),
             Outcome::Stale => outcome = Outcome::Stale,
             other if outcome != Outcome::Stale => outcome = other,
             _ => {}
@@ -113,7 +113,9 @@ fn one(config: &GuardConfig, nonces: &mut Nonces, c: &Credential<'_>, now: Insta
         return Outcome::Wrong;
     }
     match nonces.standing(c.nonce, now) {
-        Standing::Good(id) if nonces.spend(id, count, now) => Outcome::Right,
+        Standing::Good(id) if nonces.spend(id, count, now) => {
+            Outcome::Right(user.map(|u| u.name.clone()).unwrap_or_default())
+        }
         // Also what another run of ours made: the password is right, so it is worth a second try.
         Standing::Good(_) | Standing::Stale | Standing::Forged => Outcome::Stale,
     }
@@ -130,6 +132,10 @@ mod tests {
             users: vec![User { name: "alice".into(), password: "secret".into() }],
             ..GuardConfig::default()
         }
+    }
+
+    fn right() -> Outcome {
+        Outcome::Right("alice".into())
     }
 
     struct Answer {
@@ -195,14 +201,14 @@ mod tests {
         for algorithm in ["SHA-256", "MD5", ""] {
             let nonce = nonces.issue(now);
             let answer = Answer { algorithm, ..Answer::to(&nonce) };
-            assert_eq!(answer.judged(&mut nonces, "secret", now), Outcome::Right, "{algorithm}");
+            assert_eq!(answer.judged(&mut nonces, "secret", now), right(), "{algorithm}");
         }
         let answer = Answer::to(&nonce);
         assert_eq!(answer.judged(&mut nonces, "wrong", now), Outcome::Wrong);
-        assert_eq!(answer.judged(&mut nonces, "secret", now), Outcome::Right);
+        assert_eq!(answer.judged(&mut nonces, "secret", now), right());
         assert_eq!(answer.judged(&mut nonces, "secret", now), Outcome::Stale, "replayed");
         let next = Answer { nc: "00000002", ..Answer::to(&nonce) };
-        assert_eq!(next.judged(&mut nonces, "secret", now), Outcome::Right);
+        assert_eq!(next.judged(&mut nonces, "secret", now), right());
         let late = now + Duration::from_secs(61);
         let next = Answer { nc: "00000003", ..Answer::to(&nonce) };
         assert_eq!(next.judged(&mut nonces, "secret", late), Outcome::Stale);
@@ -232,7 +238,7 @@ mod tests {
         }
         assert_eq!(judged(Answer { user: "bob", ..to() }, "nobody"), Outcome::Wrong);
         // Without qop a nonce is good for one request.
-        assert_eq!(judged(Answer { qop: "", ..to() }, "secret"), Outcome::Right);
+        assert_eq!(judged(Answer { qop: "", ..to() }, "secret"), right());
         assert_eq!(judged(Answer { qop: "", ..to() }, "secret"), Outcome::Stale);
         assert_eq!(verify(&config(), &mut nonces, &[], now), Outcome::Absent);
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use pjsip_sys::{CallId, Credential, Gate, Origin, Request, Verdict};
 
 use super::acl::Network;
-use super::decide::{Guard, GuardSetup};
+use super::decide::{Admitted, Guard, GuardSetup};
 use super::sources::Slot;
 
 struct Tracked {
@@ -17,6 +17,7 @@ struct Tracked {
     slot: Slot,
     pending: bool,
     unproved: bool,
+    account: Option<String>,
 }
 
 #[derive(Default)]
@@ -82,6 +83,11 @@ impl Guards {
         });
     }
 
+    /// The user that a call which came in authenticated as.
+    pub(crate) fn account(&self, call: CallId) -> Option<String> {
+        self.table.try_borrow().ok()?.calls.get(&call)?.account.clone()
+    }
+
     /// A line for the log of each engine of which requests were kept out.
     pub(crate) fn summaries(&self) -> Vec<(u64, String)> {
         let mut lines = Vec::new();
@@ -137,12 +143,12 @@ impl Gate for Guards {
     fn opened(&mut self, origin: &Origin, call: CallId) {
         self.with(|table| {
             let Some(guard) = table.guard(origin.local_port) else { return };
-            let Some((slot, unproved)) = guard.admitted.take() else { return };
+            let Some(Admitted { slot, unproved, account }) = guard.admitted.take() else { return };
             let source = guard.sources.at(slot);
             source.calls += 1;
             source.pending += 1;
             guard.unproved += u32::from(unproved);
-            let tracked = Tracked { guard: guard.setup.id, slot, pending: true, unproved };
+            let tracked = Tracked { guard: guard.setup.id, slot, pending: true, unproved, account };
             table.calls.insert(call, tracked);
         });
     }

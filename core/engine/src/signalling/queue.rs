@@ -22,6 +22,8 @@ pub enum SignalEvent {
         to: String,
         /// `address:port` of the sender.
         source: String,
+        /// The user that the caller authenticated as.
+        account: Option<Box<str>>,
     },
     /// A provisional response to our INVITE.
     Progress {

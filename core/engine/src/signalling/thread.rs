@@ -294,6 +294,7 @@ impl Sip {
                     return;
                 };
                 let from_whom = (source, has_offer);
+                let account = self.guards.account(call).map(String::into_boxed_str);
                 self.calls.incoming(&mut self.endpoint, attached, call, from_whom, |id| {
                     SignalEvent::Incoming {
                         call: id,
@@ -301,6 +302,7 @@ impl Sip {
                         from,
                         to,
                         source: source.to_string(),
+                        account,
                     }
                 });
             }
