@@ -32,6 +32,7 @@ typedef struct vc_fork vc_fork;
 typedef struct vc_offering {
     enum { VC_OFFER_NONE = 0, VC_OFFER_WAITS, VC_OFFER_SENT } state;
     unsigned tries;
+    pj_bool_t update; /* sent as UPDATE */
     pjsip_transaction *tsx;
     pj_timer_entry again;
 } vc_offering;

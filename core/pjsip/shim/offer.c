@@ -78,6 +78,7 @@ static void offer_try(vc_call *call)
                     : pjsip_inv_reinvite(call->inv, NULL, offer, &tdata);
     if (status == PJ_SUCCESS) {
         call->offering.state = VC_OFFER_SENT;
+        call->offering.update = update;
         call->offering.tsx = NULL;
         status = pjsip_inv_send_msg(call->inv, tdata);
     }
@@ -110,8 +111,9 @@ void vc_offer_on_tsx(vc_call *call, pjsip_transaction *tsx, pjsip_event *e)
 {
     vc_offering *offering = &call->offering;
     unsigned status = (unsigned)tsx->status_code, wait = 0;
+    /* By its method: a session timer's UPDATE may be out beside a re-INVITE of ours. */
     if (offering->state != VC_OFFER_SENT || tsx->role != PJSIP_ROLE_UAC ||
-        (tsx->method.id != PJSIP_INVITE_METHOD && pj_strcmp(&tsx->method.name, &UPDATE) != 0)) {
+        (offering->update ? pj_strcmp(&tsx->method.name, &UPDATE) != 0 : tsx->method.id != PJSIP_INVITE_METHOD)) {
         return;
     }
     if (tsx->state == PJSIP_TSX_STATE_CALLING || tsx->state == PJSIP_TSX_STATE_TRYING) {

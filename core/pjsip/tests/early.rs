@@ -205,6 +205,14 @@ fn early_media_is_reliable_for_a_caller_that_can_and_known_with_its_prack() {
     uac.extra.clear();
     s.send(uac.ack(None));
     assert_eq!(s.confirmed(), call);
+    // Later exchanges are ordinary ones.
+    uac.cseq = 2;
+    s.send(uac.invite(Some(&OFFER.replace("sendrecv", "sendonly"))));
+    let held = s.receive_line("200");
+    assert!(body(&held).contains("a=recvonly"), "{held}");
+    s.send(uac.ack(None));
+    s.ep.offer(call, LOCAL).unwrap();
+    assert!(body(&s.receive_line("INVITE")).contains("m=audio"));
 }
 
 #[test]
