@@ -7,6 +7,20 @@ use super::{Arrival, JitterBuffer, JUMP, LATE_RUN, NONE_MAX, NONE_MIN, WINDOWS};
 impl JitterBuffer {
     /// Position of a packet, or `None` when its time has passed.
     pub(super) fn place(&mut self, a: &Arrival<'_>, len: i64) -> Option<i64> {
+        let at = self.find(a, len)?;
+        self.keep_up_with(at, len);
+        Some(at)
+    }
+
+    /// A peer that sends more audio than time passes (packets that overlap, one timeline after the other) fills the ring:
+    /// then what waits is left out, so that neither it is written over nor the delay grows without end.
+    fn keep_up_with(&mut self, at: i64, len: i64) {
+        if at + len > self.play + self.ring.len() / 2 {
+            self.skip((at - self.play - self.min).max(0) as u64);
+        }
+    }
+
+    fn find(&mut self, a: &Arrival<'_>, len: i64) -> Option<i64> {
         if !self.running {
             self.running = true;
             self.head = self.play;
