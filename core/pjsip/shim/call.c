@@ -216,11 +216,11 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
         }
         break;
     case PJSIP_INV_STATE_CONFIRMED:
-        if (call->unacked) {
-            call->unacked = PJ_FALSE;
+        if (call->unacked && call->doomed) {
             call->doomed = 0;
             vc_ep->doomed_count--;
         }
+        call->unacked = PJ_FALSE;
         if (call->told) {
             /* 200 and our CANCEL crossed: the call is up for the peer only (RFC 3261 9.1). An answered call that we
              * hung up before its ACK ends through PJSIP's own pending BYE. */
