@@ -146,7 +146,7 @@ class Call(InDialog):
         """Path of the WAV once answered, when ``recording_dir`` is set.
 
         Stereo, 16 bit, at the call's `rate`: left the far end, right this engine. Complete after
-        `CallEnded`.
+        `CallEnded`; what a full or blocked disk did not take is silence in it, and in the log.
         """
         return self._recording
 

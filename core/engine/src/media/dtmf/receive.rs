@@ -131,15 +131,20 @@ impl EventReceiver {
         }
         // Codes above are tones and trunk signals, no keys.
         let Some(key) = Key::from_event(payload.code) else { return [before, None] };
+        // A device that knows no clock gives all its presses one timestamp: then a marker on a packet
+        // newer than all and of a shorter duration begins the next one.
+        let restarts =
+            |t: &Press| p.marker && newest && t.key == key && payload.duration < t.duration;
         if let Some(press) = &mut self.current {
-            if press.take(key, p, payload.duration) {
+            if !restarts(press) && press.take(key, p, payload.duration) {
                 press.last_ns = now_ns;
                 press.ended = payload.end;
                 let over = payload.end.then(|| self.end()).flatten();
                 return [before, over];
             }
         }
-        if self.told.iter_mut().flatten().any(|t| t.take(key, p, payload.duration)) {
+        let known = |t: &mut Press| !restarts(t) && t.take(key, p, payload.duration);
+        if self.told.iter_mut().flatten().any(known) {
             return [before, None];
         }
         let mut press = Press::new(key, p, payload.duration, now_ns);

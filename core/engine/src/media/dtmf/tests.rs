@@ -239,3 +239,24 @@ fn tones_and_trunk_signals_are_no_keys() {
     s.press(16, 100);
     assert_eq!(codes(&hear(&s.sent)), [16]);
 }
+
+/// Some devices know no clock at all.
+#[test]
+fn presses_that_share_one_timestamp_are_told_apart_by_their_markers() {
+    for ends_lost in [false, true] {
+        let mut s = Sender::new();
+        for code in [1u8, 1, 2, 1, 1] {
+            for i in 1..=7u16 {
+                let end = i >= 5;
+                let payload = Payload { code, end, duration: 160 * i.min(5) };
+                if end && ends_lost {
+                    s.gap(20);
+                } else {
+                    s.packet(4711, i == 1, payload);
+                }
+            }
+            s.gap(60);
+        }
+        assert_eq!(codes(&hear(&s.sent)), [1, 1, 2, 1, 1], "ends lost: {ends_lost}");
+    }
+}
