@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from types import TracebackType
 
@@ -31,7 +32,8 @@ class Dialog:
         """`offer` goes to `Datagrams.invite`, such as another `body`."""
         self._caller = caller
         self._words = words
-        self.call_id = f"{name}-{caller.address[1]}@127.0.0.1"
+        # A port may come again within a file of tests, a Call-ID must not.
+        self.call_id = f"{name}-{os.urandom(4).hex()}@127.0.0.1"
         invite = caller.invite(user=words, call_id=self.call_id, rtp_port=rtp_port, **offer)
         answer = caller.answer_to(invite)
         assert answer, "the call was not answered"
