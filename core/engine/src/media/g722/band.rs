@@ -96,8 +96,8 @@ impl Band {
             *zero = towards + mult(*zero, 32640);
         }
         // DELAYA
-        self.differences.copy_within(..5, 1);
-        self.differences[0] = difference;
+        let [a, b, c, d, e, _] = self.differences;
+        self.differences = [difference, a, b, c, d, e];
         self.samples = [sample, self.samples[0]];
         self.partial = [partial, self.partial[0]];
         // FILTEP

@@ -23,8 +23,19 @@ pub(super) const TO_HIGH: [i16; 24] = filter(-1, 1);
 pub(super) const TO_FIRST: [i16; 24] = filter(0, 1);
 pub(super) const TO_SECOND: [i16; 24] = filter(1, 0);
 
-/// Decision levels of the 6-bit quantiser (table 14), from the second one on.
-pub(super) const Q6: [i32; 29] = [
+/// Decision levels of the 6-bit quantiser (table 14), from the second one on, times 16; filled up
+/// with something greater.
+pub(super) const LEVELS: [u16; 32] = {
+    let mut levels = [u16::MAX; 32];
+    let mut i = 0;
+    while i < Q6.len() {
+        levels[i] = 16 * Q6[i];
+        i += 1;
+    }
+    levels
+};
+
+const Q6: [u16; 29] = [
     35, 72, 110, 150, 190, 233, 276, 323, 370, 422, 473, 530, 587, 650, 714, 786, 858, 940, 1023,
     1121, 1219, 1339, 1458, 1612, 1765, 1980, 2195, 2557, 2919,
 ];
