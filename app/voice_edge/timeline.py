@@ -20,7 +20,8 @@ G.107) of what was heard here (``mos_rx``) and there (``mos_tx``, null when the 
 Keys that were pressed are in no part of it.
 
 ``latency_ms`` is the time from the caller's last speech to the first sample of the answer on RTP.
-Agent turns withdrawn before a sample was heard have ``samples`` 0.
+``samples`` count 8000 a second, whatever the rate of the call (``rate`` in ``stats``). Agent turns
+withdrawn before a sample was heard have ``samples`` 0.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from .machine import AgentTurn, CallerTurn, History
 VERSION = 1
 _STATS = (
     "codec",
+    "rate",
     "rx_packets",
     "rx_lost",
     "rx_late",
