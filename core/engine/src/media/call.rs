@@ -98,7 +98,6 @@ impl Call {
             }
         }
         self.jitter.set_codec(params.codec);
-        self.counters.set_codec(params.codec);
         match &mut self.flow {
             None => self.flow = Some(Flow::new(self.identity, params, line, now_ns)),
             Some(flow) => flow.on_sdp(params, now_ns),

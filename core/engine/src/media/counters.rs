@@ -66,8 +66,8 @@ pub(crate) struct CallCounters {
     pub(crate) delay_ticks: Counter,
     pub(crate) playout_underruns: Counter,
     pub(crate) recording_gap: Counter,
+    /// These two are written by who tells of an SDP, so that they are known when the call is up.
     pub(crate) codec_plus1: Counter,
-    /// Written by who sets the media, once the rate is decided.
     pub(crate) rate: Counter,
     pub(crate) srtp_plus1: Counter,
     pub(crate) srtp_auth_errors: Counter,

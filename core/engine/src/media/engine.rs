@@ -194,6 +194,7 @@ impl MediaEngine {
         let mut voice = lock(&known.voice);
         let wanted = if self.cfg.wideband { media.codec.rate() } else { Rate::R8k };
         let line = voice.rate().unwrap_or(wanted);
+        known.counters.set_codec(media.codec);
         known.counters.rate.set(u64::from(line.hz()));
         let _ = self.command(known.seat, Command::SetMedia { place, call, params: media, line });
         for push in voice.set_rate(line) {

@@ -191,6 +191,7 @@ impl Rig {
 
     pub(super) fn set_media(&mut self, params: MediaParams) {
         let line = self.voice.rate().unwrap_or(params.codec.rate());
+        self.counters.set_codec(params.codec);
         self.counters.rate.set(u64::from(line.hz()));
         self.call.set_media(params, line, self.now);
         for push in self.voice.set_rate(line) {
