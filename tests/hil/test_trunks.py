@@ -52,7 +52,8 @@ def test_the_agent_registers_over_tls_and_says_so(
         try:
             sip = agent.wait_ready()
             eventually("the trunk to be up", lambda: "trunk provider: up" in agent.log(), 10)
-            assert f"trunk provider: registered at 127.0.0.1:{registrar.port}" in agent.log()
+            registered = f"trunk provider: registered at 127.0.0.1:{registrar.port}"
+            eventually("the registration", lambda: registered in agent.log(), 10)
             assert any(seen.status == 200 for seen in registrar.of("REGISTER"))
             with Datagrams(sip) as peer:
                 assert peer.alive() == 200

@@ -111,7 +111,7 @@ void vc_call_told(vc_call *call, unsigned status, const pj_str_t *reason, pj_boo
     event.text[0] = vc_text(reason);
     if (call->dial && !by_remote) {
         const pj_sockaddr *peer = vc_dial_peer(call);
-        const char *why = peer ? vc_tls_why(peer) : NULL;
+        const char *why = peer ? vc_tls_why(peer, reason) : NULL;
         event.text[1] = (vc_str){why, why ? strlen(why) : 0};
     }
     vc_emit(&event);

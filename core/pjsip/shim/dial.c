@@ -38,7 +38,7 @@ static void dial_over(vc_dialling *d, unsigned status, const char *why)
 {
     vc_event event = {.kind = VC_EV_ENDED, .id = d->id, .status = status};
     const pjsip_server_address_record *now = vc_hop_now(&d->hop);
-    const char *tls = now ? vc_tls_why(&now->addr) : NULL;
+    const char *tls = now ? vc_tls_why(&now->addr, NULL) : NULL;
     event.text[0] = vc_text(pjsip_get_status_text((int)status));
     if (why || tls) {
         why = why ? why : tls;

@@ -161,7 +161,7 @@ int vc_contact(pj_pool_t *pool, const vc_listener *listener, const pj_sockaddr *
 pj_status_t vc_tls_start(vc_endpoint *ep, const vc_listen *want, const vc_tls *tls, const pjsip_host_port *name,
                          vc_listener *out);
 void vc_tls_state(pjsip_transport *transport, const pjsip_transport_state_info *info);
-const char *vc_tls_why(const pj_sockaddr *peer);
+const char *vc_tls_why(const pj_sockaddr *peer, const pj_str_t *reason);
 
 /* resolve.c */
 pj_status_t vc_resolve_init(vc_endpoint *ep);

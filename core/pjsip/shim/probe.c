@@ -42,7 +42,7 @@ static void tell(vc_probe *probe, unsigned status, const pj_str_t *reason, pj_bo
     event.text[0] = vc_text(reason);
     if (now) {
         vc_addr_from(&now->addr, &event.source);
-        why = why || alive ? why : vc_tls_why(&now->addr);
+        why = why || alive ? why : vc_tls_why(&now->addr, reason);
     }
     event.text[1] = (vc_str){why, why ? strlen(why) : 0};
     /* Spread over a tenth, so that many boxes do not ask as one. */

@@ -37,7 +37,7 @@ void vc_reg_tell(const vc_reg *reg, unsigned status, const pj_str_t *reason, uns
     event.text[0] = vc_text(reason);
     if (now) {
         vc_addr_from(&now->addr, &event.source);
-        why = why || status < 300 ? why : vc_tls_why(&now->addr);
+        why = why || status < 300 ? why : vc_tls_why(&now->addr, reason);
     }
     event.text[1] = (vc_str){why, why ? strlen(why) : 0};
     vc_emit(&event);

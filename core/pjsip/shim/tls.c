@@ -150,14 +150,23 @@ void vc_tls_state(pjsip_transport *transport, const pjsip_transport_state_info *
     }
 }
 
-/* The reason of the last failure with this peer, when it is fresh. */
-const char *vc_tls_why(const pj_sockaddr *peer)
+/* Why a request to this peer failed, as far as its connection tells: what TLS said a moment ago, or else the end of a
+ * connection, which PJSIP tells only as the reason phrase. */
+const char *vc_tls_why(const pj_sockaddr *peer, const pj_str_t *reason)
 {
+    char end[PJ_ERR_MSG_SIZE];
     pj_time_val now;
     pj_gettimeofday(&now);
     if (vc_ep->tls_why[0] && now.sec - vc_ep->tls_at.sec <= HANDSHAKE_S + 5 &&
         pj_sockaddr_cmp(peer, &vc_ep->tls_peer) == 0) {
         return vc_ep->tls_why;
+    }
+    if (reason) {
+        const pj_str_t eof = pj_strerror(PJ_EEOF, end, sizeof(end));
+        if (pj_strcmp(reason, &eof) == 0) {
+            return "the peer closed the connection without an answer; "
+                   "over TLS it may want a client certificate, or have nothing newer than TLS 1.1";
+        }
     }
     return NULL;
 }

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
+from hil.peers.dns import NameServer, address
 from hil.peers.registrar import Registrar, header
 
 from loopback import Pair, StartEngine, audio_flows, soon
@@ -57,14 +57,12 @@ async def test_an_engine_for_both_versions_calls_either(
 async def test_a_name_with_both_addresses_is_called_by_the_version_that_we_have(
     start_engine: StartEngine,
 ) -> None:
-    """localhost is 127.0.0.1 and ::1; an engine on ::1 alone reaches the second."""
-    pair = Pair(await start_engine(bind="::1"), await start_engine(bind="::1"))
-    port = pair.callee.sip_address[1]
-    found = {entry[4][0] for entry in socket.getaddrinfo("localhost", port)}
-    if "::1" not in found:
-        pytest.skip("localhost has no IPv6 address in /etc/hosts here")
-    out, incoming = await call(pair.caller, pair.callee, f"sip:100@localhost:{port}")
-    await both_hear(out, incoming)
+    """An engine on ::1 alone reaches the name's second address."""
+    with NameServer({"both.test": [address("127.0.0.1"), address("::1")]}) as names:
+        caller = await start_engine(bind="::1", nameservers=[names.server])
+        callee = await start_engine(bind="::1")
+        out, incoming = await call(caller, callee, f"sip:100@both.test:{callee.sip_address[1]}")
+        await both_hear(out, incoming)
 
 
 async def test_a_registration_over_ipv6_has_literals_in_brackets(start_engine: StartEngine) -> None:

@@ -182,7 +182,8 @@ async def test_nothing_older_than_tls_1_2(
     caller = await start_engine(tls_ca_file=authority.cert)
     async with old_server(server) as port:
         error = await refused(caller, f"sip:1@127.0.0.1:{port};transport=tls")
-        assert f"TLS to 127.0.0.1:{port}: " in str(error)
+        assert "closed the connection" in str(error)
+        assert "nothing newer than TLS 1.1" in str(error)
     # The other way round it works.
     out, _ = await there.call_from(caller)
     out.hangup()

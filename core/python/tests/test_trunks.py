@@ -154,7 +154,7 @@ async def test_options_tell_up_and_down(
     caplog.set_level("INFO")
     with Registrar("geheim") as registrar:
         engine = await start_engine()
-        trunk = engine.add_trunk("pbx", server=registrar.uri, options_s=0.2, options_timeout_s=0.3)
+        trunk = engine.add_trunk("pbx", server=registrar.uri, options_s=0.3, options_timeout_s=2.0)
         assert trunk.state == "unknown"
         await until("up", lambda: trunk.state == "up")
         assert trunk.status == 200
