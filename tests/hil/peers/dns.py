@@ -78,4 +78,9 @@ class NameServer:
         answers = b"".join(
             b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, len(data)) + data for data in found
         )
-        return query[:2] + struct.pack("!5H", flags, 1, len(found), 0, 0) + query[12 : at + 5] + answers
+        return (
+            query[:2]
+            + struct.pack("!5H", flags, 1, len(found), 0, 0)
+            + query[12 : at + 5]
+            + answers
+        )
