@@ -16,6 +16,7 @@ import pytest
 
 from hil.conftest import CALLER_NOTES, CORE_NOTES
 from hil.drivers.local import LocalCore
+from hil.load import may_real_time
 from hil.peers import audio
 from hil.peers.datagrams import status_of
 from hil.peers.phone import Phone, PhoneCall
@@ -30,12 +31,21 @@ SEED = 7
 
 @pytest.fixture(scope="module")
 def core(start_core: Callable[..., LocalCore]) -> LocalCore:
-    return start_core(settings={"transfer_requests": "allow"})
+    """With the priority that the service gives it, where this machine allows it."""
+    return start_core(media_priority=50 if may_real_time() else None)
+
+
+@pytest.fixture(scope="module")
+def control(start_core: Callable[..., LocalCore]) -> LocalCore:
+    """Another process whose one call nobody disturbs: a gap there is the machine's."""
+    return start_core(media_priority=50 if may_real_time() else None)
 
 
 @pytest.fixture
-def phones(core: LocalCore, caller_melody: list[int]) -> Iterator[list[Phone]]:
+def phones(core: LocalCore, control: LocalCore, caller_melody: list[int]) -> Iterator[list[Phone]]:
+    """Three at the core, and the last one at the control."""
     telephones = [Phone(core.sip, play=caller_melody) for _ in range(3)]
+    telephones.append(Phone(control.sip, play=caller_melody))
     yield telephones
     for telephone in telephones:
         telephone.close()
@@ -88,10 +98,37 @@ def assert_unbroken(rtp: RtpEnd, packets: list[Packet], lasted_s: float) -> None
 
 
 def test_reinvites_every_2_s_and_replaces_leave_the_other_calls_without_a_gap(
-    core: LocalCore, phones: list[Phone]
+    core: LocalCore, control: LocalCore, phones: list[Phone]
 ) -> None:
-    chance = random.Random(SEED)
-    quiet_phone, restless_phone, taking_phone = phones
+    watched = connect(control, phones[-1])
+    for seed in (SEED, SEED + 1, SEED + 2):
+        began = time.monotonic()
+        try:
+            disturb(core, phones, seed)
+        except AssertionError:
+            # Both processes at once: not run by the machine. That run proves nothing.
+            if not is_broken(watched.rtp.since(began + 0.2)):
+                raise
+            for call in [c for phone in phones[:-1] for c in phone.calls.values()]:
+                if call.remote_tag and not call.ended.is_set():
+                    call.bye()
+        else:
+            break
+    else:
+        pytest.fail("the machine ran neither of two processes in time, three times")
+    watched.bye()
+
+
+def is_broken(packets: list[Packet]) -> bool:
+    return any(
+        after.timestamp - before.timestamp & 0xFFFFFFFF != 160
+        for before, after in itertools.pairwise(packets)
+    )
+
+
+def disturb(core: LocalCore, phones: list[Phone], seed: int) -> None:
+    chance = random.Random(seed)
+    quiet_phone, restless_phone, taking_phone, _ = phones
     quiet = [connect(core, quiet_phone) for _ in range(QUIET)]
     restless = [connect(core, restless_phone) for _ in range(RESTLESS)]
     taken = [connect(core, taking_phone) for _ in range(TAKEN)]
