@@ -58,6 +58,11 @@ def over_udp(start_core: Callable[..., LocalCore]) -> Cores:
 
 
 @pytest.fixture(scope="module")
+def over_ipv6(start_core: Callable[..., LocalCore]) -> Cores:
+    return Cores(lambda **options: start_core(bind="::1", **options))
+
+
+@pytest.fixture(scope="module")
 def over_tcp(start_core: Callable[..., LocalCore]) -> Cores:
     return Cores(start_core)
 
@@ -82,6 +87,18 @@ def test_b21_over_tcp(
     got = torturer_of(core).stream(message, WAIT_S if message.stream_status else SILENCE_S)
     assert got == message.stream_status, message.why
     after_it(core, before, message)
+
+
+@pytest.mark.parametrize(
+    "message", [m for m in ALL if m.name.startswith("rfc5118")], ids=lambda m: m.name
+)
+def test_b21_over_ipv6(
+    over_ipv6: Cores, torturer_of: Callable[[LocalCore], Torturer], message: Message
+) -> None:
+    core = over_ipv6.fresh_for(message)
+    got = torturer_of(core).datagram(message, WAIT_S)
+    assert got == message.ipv6_status, message.why
+    assert core.alive(), core.process.tail()
 
 
 def after_it(core: LocalCore, before: dict[str, int], message: Message) -> None:

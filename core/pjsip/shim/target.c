@@ -61,6 +61,11 @@ pj_bool_t vc_target_parse(const pjmedia_sdp_session *sdp, const pjmedia_sdp_medi
     return pj_inet_pton(af, &conn->addr, pj_sockaddr_get_addr(out)) == PJ_SUCCESS;
 }
 
+static pj_bool_t is_audio(const pjmedia_sdp_media *m)
+{
+    return m->desc.port != 0 && pj_stricmp2(&m->desc.media, "audio") == 0;
+}
+
 /* Whether the offer sends us to this machine itself though it came from elsewhere. */
 pj_bool_t vc_target_loops(const pjmedia_sdp_session *offer, const pj_sockaddr *source)
 {
@@ -69,7 +74,7 @@ pj_bool_t vc_target_loops(const pjmedia_sdp_session *offer, const pj_sockaddr *s
         return PJ_FALSE;
     }
     for (unsigned i = 0; i < offer->media_count; i++) {
-        if (offer->media[i]->desc.port != 0 && vc_target_parse(offer, offer->media[i], 0, &address) && is_loopback(&address)) {
+        if (is_audio(offer->media[i]) && vc_target_parse(offer, offer->media[i], 0, &address) && is_loopback(&address)) {
             return PJ_TRUE;
         }
     }
@@ -84,7 +89,7 @@ pj_bool_t vc_target_reachable(const pjmedia_sdp_session *offer, const pjmedia_sd
         return PJ_TRUE; /* nothing to compare with */
     }
     for (unsigned i = 0; i < offer->media_count; i++) {
-        if (offer->media[i]->desc.port != 0 && vc_target_parse(offer, offer->media[i], 0, &theirs) &&
+        if (is_audio(offer->media[i]) && vc_target_parse(offer, offer->media[i], 0, &theirs) &&
             (theirs.addr.sa_family == ours.addr.sa_family || !pj_sockaddr_has_addr(&theirs))) {
             return PJ_TRUE;
         }

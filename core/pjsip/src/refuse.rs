@@ -234,4 +234,35 @@ mod tests {
             format!("OPTIONS <sip:a> SIP/2.0\r\nVia: {}\r\nCSeq: 1 X\r\n\r\n", "x".repeat(9000));
         assert_eq!(of(&long), None);
     }
+    #[test]
+    fn rubbish_is_read_without_harm_and_answered_at_no_greater_length() {
+        let good = b"INVITE <sip:a@b> SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=1\r\nTo: <sip:a@b>\r\n\
+            From: <sip:c@d>;tag=9\r\nCall-ID: 7\r\nCSeq: 8 INVITE\r\n\r\n";
+        // A small generator, seeded: xorshift.
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below.max(1) as u64) as usize
+        };
+        let mut answered = 0;
+        for _ in 0..20_000 {
+            let mut data = good.to_vec();
+            for _ in 0..=next(4) {
+                let at = next(data.len());
+                match next(3) {
+                    0 => data[at] = next(256) as u8,
+                    1 => drop(data.remove(at)),
+                    _ => data.insert(at, b"\r\n \t:;[]@\0,<>\"/="[next(16)]),
+                }
+            }
+            if let Some(made) = answer(&data, SOURCE, next(2) == 0) {
+                answered += 1;
+                assert!(made.text.len() <= data.len() + 80, "{:?}", String::from_utf8_lossy(&data));
+                assert!(made.text.starts_with(b"SIP/2.0 ") && !made.text.contains(&0));
+            }
+        }
+        assert!(answered > 5_000, "{answered}");
+    }
 }

@@ -29,6 +29,7 @@ class Message:
     data: bytes
     status: int
     stream_status: int
+    ipv6_status: int
     why: str
 
     @property
@@ -62,6 +63,7 @@ def messages() -> list[Message]:
                 path.read_bytes(),
                 entry["status"],
                 entry.get("stream", entry["status"]),
+                entry.get("ipv6", entry["status"]),
                 entry["why"],
             )
         )
@@ -69,17 +71,19 @@ def messages() -> list[Message]:
 
 
 class Torturer:
-    """At 127.77.0.1, with a socket at each port that an answer may go to."""
+    """At an address of its own, with a socket at each port that an answer may go to."""
 
     HOST = "127.77.0.1"
 
     def __init__(self, remote: Address) -> None:
         self._remote = remote
+        self._host = "::1" if ":" in remote[0] else self.HOST
+        family = socket.AF_INET6 if ":" in remote[0] else socket.AF_INET
         self._sockets = []
         with contextlib.ExitStack() as stack:
             for port in _PORTS:
-                opened = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-                opened.bind((self.HOST, port))
+                opened = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                opened.bind((self._host, port))
                 self._sockets.append(opened)
             self._stack = stack.pop_all()
 
@@ -109,7 +113,9 @@ class Torturer:
 
     def stream(self, message: Message, wait_s: float) -> int:
         """The same over a connection of its own."""
-        with socket.create_connection(self._remote, 3, source_address=(self.HOST, 0)) as connection:
+        with socket.create_connection(
+            self._remote, 3, source_address=(self._host, 0)
+        ) as connection:
             connection.settimeout(wait_s)
             connection.sendall(message.data)
             received = b""
