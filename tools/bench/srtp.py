@@ -27,6 +27,11 @@ def main(options: Sequence[str]) -> int:
     return report.finish("srtp", rows)
 
 
+def ways() -> list[Row]:
+    """What a frame costs from one call's application to another's, encrypted beside plain."""
+    return programs.run_bench("srtp", ["--ways"])
+
+
 def _libsrtp() -> dict[str, tuple[float, float]]:
     """Microseconds and allocations for a packet, by suite and way."""
     prefix = pjsip.build()

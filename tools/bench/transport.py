@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tools.bench import programs, report
+from tools.bench import programs, report, srtp
 from tools.bench.report import Row, row
 from tools.bench.sides import MEASURED, PRIORITY, Program, Run, Side, call_rate, may_real_time
 from tools.bench.sides import measure as run_once
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     rows = [*_cpu_rows(runs), *_delivery_rows(runs), *_memory_rows(runs)]
     rows += _handover_rows(tool, pcm, options.calls)
     rows += _setup_rows(tool, sides, None if options.no_baseline else BRIDGE)
+    rows += srtp.ways()
     return report.finish("transport", rows, [asdict(run) for run in runs])
 
 

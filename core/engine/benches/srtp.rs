@@ -79,6 +79,14 @@ fn way(suite: Option<Suite>, pcm: &[i16]) -> Outcome<(f64, f64)> {
 }
 
 fn main() -> Outcome<()> {
+    // `--ways`: the way of a frame only.
+    if !std::env::args().any(|word| word == "--ways") {
+        all_suites()?;
+    }
+    ways()
+}
+
+fn all_suites() -> Outcome<()> {
     println!("µs of CPU for a packet of {OCTETS} octets, median of {RUNS} runs: protect, open");
     for suite in Suite::ALL {
         let (protect, open) = packets(suite)?;
@@ -86,6 +94,10 @@ fn main() -> Outcome<()> {
         rows::add(&format!("{} protect", suite.name()), "us", protect, None)?;
         rows::add(&format!("{} open", suite.name()), "us", open, None)?;
     }
+    Ok(())
+}
+
+fn ways() -> Outcome<()> {
     let pcm: Vec<i16> =
         (0..(TICKS + 100) * 160).map(|i| ((i as f64 * 0.3).sin() * 8000.0) as i16).collect();
     println!("µs of CPU for a call and frame, {CALLS} calls in pairs on loopback: send and receive, whole tick");

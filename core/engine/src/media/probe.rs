@@ -114,7 +114,7 @@ impl Probe {
         for place in 0..self.counters.len() {
             let key = |place: usize| MasterKey::from_random(suite, &[place as u8; 46]);
             let keys = SrtpKeys { local: key(place), remote: key(place ^ 1), remote_mki: None };
-            let Some(update) = Update::between(None, Some(&keys)) else { continue };
+            let Ok(Some(update)) = Update::between(None, Some(&keys)) else { continue };
             let (call, update) = (place as u64, Box::new(update));
             if self.commands.push(Command::SetSrtp { place, call, update }).is_err() {
                 return Err(io::ErrorKind::StorageFull.into());

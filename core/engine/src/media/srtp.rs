@@ -36,35 +36,43 @@ pub(crate) struct Update {
 
 impl Update {
     /// From one agreement to the next, `None` being plain RTP. A key that stays keeps its packet counter (RFC 4568 §7.1.4).
-    /// `None` when nothing changes.
-    pub(crate) fn between(before: Option<&SrtpKeys>, after: Option<&SrtpKeys>) -> Option<Update> {
+    /// `Ok(None)` when nothing changes.
+    ///
+    /// # Errors
+    /// [`BadKey`]: then no media may flow, for it would be in clear.
+    pub(crate) fn between(
+        before: Option<&SrtpKeys>,
+        after: Option<&SrtpKeys>,
+    ) -> Result<Option<Update>, BadKey> {
         if before == after {
-            return None;
+            return Ok(None);
         }
         let Some(keys) = after else {
-            return Some(Update { tx: Change::Off, rx: Change::Off, spent: None, suite: None });
+            return Ok(Some(Update { tx: Change::Off, rx: Change::Off, spent: None, suite: None }));
         };
         let same_tx = before.is_some_and(|b| b.local == keys.local);
         let same_rx =
             before.is_some_and(|b| b.remote == keys.remote && b.remote_mki == keys.remote_mki);
-        // Neither can fail: a master key is as long as its suite says.
-        let tx = if same_tx { Change::Keep } else { change(Sender::new(&keys.local)) };
-        let rx = Receiver::new(&keys.remote, keys.remote_mki);
-        let rx = if same_rx { Change::Keep } else { change(rx) };
-        Some(Update { tx, rx, spent: None, suite: Some(keys.local.suite()) })
+        let tx = change(same_tx, || Sender::new(&keys.local))?;
+        let rx = change(same_rx, || Receiver::new(&keys.remote, keys.remote_mki))?;
+        Ok(Some(Update { tx, rx, spent: None, suite: Some(keys.local.suite()) }))
     }
-}
 
-impl Update {
     pub(crate) fn suite(&self) -> Option<Suite> {
         self.suite
     }
 }
 
-/// Without keys nothing may flow, so a failure is no way back to plain RTP: the old keys stay.
-fn change<T>(made: Option<T>) -> Change<T> {
-    made.map_or(Change::Keep, |t| Change::To(Box::new(t)))
+fn change<T>(same: bool, make: impl FnOnce() -> Option<T>) -> Result<Change<T>, BadKey> {
+    if same {
+        return Ok(Change::Keep);
+    }
+    make().map(|t| Change::To(Box::new(t))).ok_or(BadKey)
 }
+
+/// A key of the wrong length, which no [`pjsip_sys::sdes::MasterKey`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadKey;
 
 /// A call's keys. Without any it lets everything through.
 #[derive(Debug)]

@@ -110,7 +110,11 @@ impl Agreed {
     /// Hands it to the media thread: keys first, so that nothing is sent or taken in clear in between.
     pub(super) fn start(self, tenant: &Tenant, id: u64, force: &mut Option<Box<SrtpKeys>>) {
         let Srtp { keys, confidential } = self.srtp;
-        if let Some(update) = Update::between(force.as_deref(), keys.as_deref()) {
+        let Ok(update) = Update::between(force.as_deref(), keys.as_deref()) else {
+            tenant.log(LogLevel::Error, format!("call {id}: no media, for its keys are unusable"));
+            return;
+        };
+        if let Some(update) = update {
             if let Some(Err(e)) = tenant.with_media(|m: &MediaEngine| m.set_srtp(id, update)) {
                 tenant.log(LogLevel::Error, format!("call {id}: its media waits for keys: {e}"));
                 return;

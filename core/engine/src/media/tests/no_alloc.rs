@@ -88,7 +88,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         let params = MediaParams { remote_rtp: to, ..params(ptime, codec) };
         // The first pair is in clear, the others have a suite each.
         if let Some(suite) = SUITES[place / 2] {
-            let update = Update::between(None, Some(&keys(suite, place, 0))).unwrap();
+            let update = Update::between(None, Some(&keys(suite, place, 0))).unwrap().unwrap();
             commands.push(Command::SetSrtp { place, call, update: Box::new(update) }).unwrap();
         }
         commands.push(Command::SetMedia { place, call, params, line }).unwrap();
@@ -141,7 +141,8 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
             if let (Some(suite), 60) = (SUITES[place / 2], tick % 100) {
                 let seed = (tick / 100) as u8;
                 let (before, after) = (keys(suite, place, seed), keys(suite, place, seed + 1));
-                let update = Box::new(Update::between(Some(&before), Some(&after)).unwrap());
+                let update =
+                    Box::new(Update::between(Some(&before), Some(&after)).unwrap().unwrap());
                 commands.push(Command::SetSrtp { place, call, update }).unwrap();
             }
             stranger.send_to(&[0x80; 60], addresses[place]).unwrap();

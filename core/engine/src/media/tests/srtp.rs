@@ -90,7 +90,8 @@ impl Stage {
     /// What new SDP brings to one side.
     fn sdp(&mut self, place: usize, keys: Option<SrtpKeys>) {
         let call = place as u64;
-        if let Some(update) = Update::between(self.keys[place].as_ref(), keys.as_ref()) {
+        let update = Update::between(self.keys[place].as_ref(), keys.as_ref()).unwrap();
+        if let Some(update) = update {
             let update = Box::new(update);
             self.command(Command::SetSrtp { place, call, update });
         }
