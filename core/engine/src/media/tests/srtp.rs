@@ -240,6 +240,34 @@ fn new_sdp_with_and_without_new_keys_loses_no_packet() {
     }
 }
 
+/// What was heard once is not heard again because the peer's key was agreed on once more, beside another of ours.
+#[test]
+fn new_sdp_with_the_same_key_forgets_no_packet() {
+    let mut s = Stage::new(10);
+    let peer = UdpSocket::bind("127.0.0.2:0").unwrap();
+    let mut tx = Sender::new(&key(CM, 2)).unwrap();
+    let packets: Vec<Vec<u8>> = (0..40u16)
+        .map(|sequence| {
+            let mut p = vec![0x80, 8, 0, sequence as u8, 0, 0, 0, 0, 0, 0, 0, 7];
+            p.resize(172 + OVERHEAD, 0x55);
+            let len = tx.protect_rtp(&mut p, 172).unwrap();
+            p.truncate(len);
+            p
+        })
+        .collect();
+    for round in 0..3 {
+        s.sdp(0, agreed(CM, 10 + round as u8, 2));
+        s.ticks(1);
+        for p in &packets {
+            peer.send_to(p, s.addresses[0]).unwrap();
+            s.ticks(1);
+        }
+        let stats = s.stats(0);
+        assert_eq!(stats.srtp_replays, round * 40, "{stats:?}");
+        assert_eq!(stats.srtp_auth_errors, 0, "{stats:?}");
+    }
+}
+
 /// Field failure B33 under SRTP: the peer is behind a NAT, so its packets come from elsewhere than its SDP says, and a
 /// stranger is first, faster, and never believed.
 #[test]

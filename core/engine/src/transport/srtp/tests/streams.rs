@@ -3,6 +3,7 @@
 
 use pjsip_sys::sdes::{Mki, Suite};
 
+use super::super::cipher::{Half, Place, Protection};
 use super::super::{Receiver, Refused, Sender};
 use super::{key, open, open_rtcp, pair, rtcp, rtp, seal, seal_rtcp};
 
@@ -236,13 +237,17 @@ fn nothing_is_sent_twice_under_one_index_nor_beyond_what_a_key_may_protect() {
     assert_eq!(tx.protect_rtcp(&mut report, 52), Err(Refused::Exhausted));
 }
 
+/// Authentic, but with the flag that says it is not encrypted: only who agreed to that may take it.
 #[test]
 fn srtcp_in_clear_is_refused() {
-    let (mut tx, mut rx) = pair(CM);
-    let mut report = seal_rtcp(&mut tx, &rtcp(7));
-    let at = report.len() - 14;
-    report[at] &= 0x7F;
-    assert_eq!(open_rtcp(&mut rx, &report), Err(Refused::Auth));
+    let (_, mut rx) = pair(CM);
+    let report = rtcp(7);
+    let index = 5u32.to_be_bytes();
+    let Some(half) = Protection::new(&key(CM, 1), Half::Rtcp) else { unreachable!() };
+    let place = Place { ssrc: 7, index: 5 };
+    let Ok(tag) = half.seal(place, &report, &mut [], index) else { unreachable!() };
+    let clear = [&report[..], &index, &tag[..10]].concat();
+    assert_eq!(open_rtcp(&mut rx, &clear), Err(Refused::Auth));
 }
 
 /// The two directions have keys of their own; our own packets sent back to us are nobody's.
