@@ -234,7 +234,7 @@ impl<'a> Course<'a> {
                 }
                 .header();
                 data[..12].copy_from_slice(&header);
-                for (i, d) in data[12..].iter_mut().enumerate() {
+                for (i, d) in data[12..12 + samples].iter_mut().enumerate() {
                     *d = (i as u8).wrapping_mul(29).wrapping_add(n);
                 }
                 if faulty && fault & 4 != 0 {
