@@ -178,7 +178,9 @@ def merge(program: Path, target: str) -> int:
     fresh.mkdir(parents=True)
     grown = OUT / "fuzz" / target / "corpus"
     sources = [str(folder) for folder in (kept, grown) if folder.exists()]
-    arguments = ["-merge=1", f"-max_len={LONGEST[target]}", f"-timeout={INPUT_TIMEOUT_S}"]
+    # By edges, not by how often each is taken: far smaller, and as good a start.
+    arguments = ["-merge=1", "-use_counters=0", f"-max_len={LONGEST[target]}"]
+    arguments.append(f"-timeout={INPUT_TIMEOUT_S}")
     if execute(program, [*arguments, str(fresh), *sources]) != 0:
         raise Failed("merging failed; the last lines above say why")
     # Inputs with a name were written by hand and are documentation: they stay.
