@@ -168,6 +168,21 @@ void vc_calls_reap(vc_endpoint *ep)
     }
 }
 
+/* A session can end before its INVITE does (a PRACK that nobody answers): without CANCEL and a deadline the
+ * transaction, and the dialog with it, would wait for a final answer as long as the process lives (RFC 3261, 9.1). */
+static void end_pending_invite(const pjsip_inv_session *inv)
+{
+    pjsip_transaction *tsx = inv->invite_tsx;
+    pjsip_tx_data *cancel;
+    if (inv->role != PJSIP_ROLE_UAC || tsx == NULL || tsx->state != PJSIP_TSX_STATE_PROCEEDING) {
+        return;
+    }
+    if (!inv->cancelling && pjsip_endpt_create_cancel(vc_ep->sip, tsx->last_tx, &cancel) == PJ_SUCCESS) {
+        pjsip_endpt_send_request(vc_ep->sip, cancel, -1, NULL, NULL);
+    }
+    pjsip_tsx_set_timeout(tsx, pjsip_cfg()->tsx.td);
+}
+
 static void on_disconnected(vc_call *call, const pjsip_event *e)
 {
     pjsip_inv_session *inv = call->inv;
@@ -177,6 +192,7 @@ static void on_disconnected(vc_call *call, const pjsip_event *e)
     pj_bool_t by_remote = call->outgoing && !call->media_up
                               ? received
                               : status != PJSIP_SC_REQUEST_TIMEOUT && status != PJSIP_SC_TSX_TRANSPORT_ERROR;
+    end_pending_invite(inv);
     if (vc_dial_again(call, status, received ? e->body.tsx_state.src.rdata : NULL)) {
         vc_call_drop(call);
         return;
