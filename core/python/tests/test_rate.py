@@ -89,6 +89,7 @@ async def test_the_rate_stays_when_the_codec_changes(
 async def test_a_call_on_g711_has_8_khz(pair: Pair) -> None:
     out, into = await pair.connect()
     assert (out.rate, into.rate, out.stats().codec) == (8000, 8000, "PCMA")
+    await asyncio.sleep(0.2)  # something to record
     out.hangup()
     await soon(collect(into))
     assert into.recording is not None

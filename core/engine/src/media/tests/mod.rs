@@ -6,6 +6,7 @@ mod dtmf;
 mod loopback;
 mod networks;
 mod no_alloc;
+mod quiet;
 mod receive;
 mod rig;
 mod send;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Calls on G.722, the change between it and G.711, comfort noise.
+//! Calls on G.722, and the change between it and G.711.
 
 use std::net::SocketAddr;
 
@@ -27,14 +27,14 @@ fn wide(samples: usize) -> Vec<i16> {
 }
 
 /// A peer that sends G.722.
-struct Wide {
-    head: Peer,
+pub(super) struct Wide {
+    pub(super) head: Peer,
     encoder: g722::Encoder,
     at: i64,
 }
 
 impl Wide {
-    fn new() -> Wide {
+    pub(super) fn new() -> Wide {
         let head = Peer { codec: Codec::G722, ..Peer::default() };
         Wide { head, encoder: g722::Encoder::default(), at: 0 }
     }
@@ -48,7 +48,7 @@ impl Wide {
         data
     }
 
-    fn talk(&mut self, rig: &mut Rig, net: Net, ticks: usize) {
+    pub(super) fn talk(&mut self, rig: &mut Rig, net: Net, ticks: usize) {
         for _ in 0..ticks {
             let data = self.packet(FRAME);
             rig.post_through(&mut self.head, net, data);
@@ -57,7 +57,7 @@ impl Wide {
     }
 }
 
-fn calling(codec: Codec, seed: u64) -> Rig {
+pub(super) fn calling(codec: Codec, seed: u64) -> Rig {
     let mut rig = Rig::new(&MediaConfig::default(), seed);
     rig.set_media(params(20, codec));
     rig
@@ -411,87 +411,4 @@ fn speech_is_told_at_16_khz_with_its_audio() {
         rig.audio.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect();
     assert!(audio.len() as u64 > (to - from) / 62_500 + 4800);
     assert!(rig.heard.windows(audio.len()).any(|w| w == audio));
-}
-
-fn noise(head: &mut Peer, level: u8) -> Vec<u8> {
-    let mut data = head.packet(0);
-    data[1] = 13;
-    data.push(level);
-    data
-}
-
-fn dbov(v: &[i16]) -> f64 {
-    let power = v.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>() / v.len() as f64;
-    20.0 * (power.sqrt() / 32_768.0).log10()
-}
-
-#[test]
-fn comfort_noise_takes_the_place_of_a_silent_peers_audio() {
-    for (codec, pause) in
-        [(Codec::Pcma, 20), (Codec::Pcma, 300), (Codec::G722, 20), (Codec::G722, 300)]
-    {
-        let mut rig = calling(codec, 10);
-        let per = codec.rate().per_unit();
-        let mut peer = Wide::new();
-        peer.head.codec = codec;
-        let talk = |rig: &mut Rig, peer: &mut Wide, ticks: usize| match codec {
-            Codec::G722 => peer.talk(rig, CLEAN, ticks),
-            _ => rig.talk(&mut peer.head, CLEAN, ticks),
-        };
-        talk(&mut rig, &mut peer, 50);
-        let from = rig.heard.len();
-        let data = noise(&mut peer.head, 50);
-        rig.post(rig.now + 15 * MS, SocketAddr::from(PEER), data);
-        rig.ticks(pause);
-        peer.head.timestamp = peer.head.timestamp.wrapping_add((pause * FRAME) as u32);
-        let back = rig.heard.len();
-        talk(&mut rig, &mut peer, 20);
-        // The last frame of the voice is still to be played when the noise arrives.
-        let quiet = &rig.heard[from + 3 * FRAME * per..back];
-        let db = dbov(quiet);
-        assert!((db + 50.0).abs() < 1.5, "{codec:?}, {pause} ticks: {db}");
-        assert!(longest_silence(quiet) < 40 * per);
-        assert_eq!(rig.stats().concealed_frames, 0, "{codec:?}, {pause} ticks");
-        let voice = &rig.heard[back + 3 * FRAME * per..];
-        assert!(dbov(voice) > -25.0, "{codec:?}, {pause} ticks: {}", dbov(voice));
-        let s = rig.stats();
-        assert_eq!((s.rx_lost, s.rx_malformed, s.rx_late), (0, 0, 0));
-    }
-}
-
-#[test]
-fn news_of_the_background_changes_its_level_without_a_gap() {
-    for codec in [Codec::Pcma, Codec::G722] {
-        let mut rig = calling(codec, 12);
-        let mut head = Peer { codec, ..Peer::default() };
-        // A call that begins with silence.
-        for level in [60u8, 60, 40, 40] {
-            let data = noise(&mut head, level);
-            rig.post(rig.now + 15 * MS, SocketAddr::from(PEER), data);
-            rig.ticks(10);
-            head.timestamp = head.timestamp.wrapping_add(1600);
-        }
-        let frame = codec.rate().frame();
-        for (from, to, want) in [(2, 20, -60.0), (22, 40, -40.0)] {
-            for part in rig.heard[from * frame..to * frame].chunks(3 * frame) {
-                assert!((dbov(part) - want).abs() < 3.0, "{codec:?}: {} for {want}", dbov(part));
-            }
-        }
-        assert_eq!(rig.stats().concealed_frames, 0);
-    }
-}
-
-#[test]
-fn a_loss_within_speech_after_comfort_noise_is_concealed_again() {
-    let mut rig = calling(Codec::Pcma, 11);
-    let mut peer = Peer::default();
-    rig.talk(&mut peer, CLEAN, 20);
-    let data = noise(&mut peer, 60);
-    rig.post(rig.now + 15 * MS, SocketAddr::from(PEER), data);
-    rig.ticks(10);
-    peer.timestamp = peer.timestamp.wrapping_add(1600);
-    rig.talk(&mut peer, CLEAN, 20);
-    peer.packet(FRAME);
-    rig.talk(&mut peer, CLEAN, 20);
-    assert_eq!(rig.stats().concealed_frames, 1);
 }
