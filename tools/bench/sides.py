@@ -151,7 +151,15 @@ class Run:
 
 
 def measure(
-    side: Side, generator: Path, pcm: Path, calls: int, seconds: float, *, room: int, rate: int
+    side: Side,
+    generator: Path,
+    pcm: Path,
+    calls: int,
+    seconds: float,
+    *,
+    room: int,
+    rate: int,
+    settle_s: float = 2.0,
 ) -> Run:
     """One run: all calls up, a moment to settle, a window, all calls ended."""
     real_time = PRIORITY if may_real_time() else None
@@ -163,7 +171,7 @@ def measure(
             said = other.line().split()
             if int(said[1]) != calls:
                 raise Failed(f"{side.name}: {said[1]} of {calls} calls were answered; see above")
-            time.sleep(2.0)
+            time.sleep(settle_s)
             if side.tells:
                 program.ask("stats")
             before, cpu = other.ask("mark"), program.cpu_ns()

@@ -15,6 +15,7 @@ use super::playout::Playout;
 use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::{End, Tap};
+use crate::signal::prefetch::prefetch;
 use crate::signal::speech::{Decision, Ear};
 use crate::signal::vad::Slot;
 use crate::transport::rtp::session::Identity;
@@ -102,6 +103,33 @@ impl Call {
             None => self.flow = Some(Flow::new(self.identity, params, line, now_ns)),
             Some(flow) => flow.on_sdp(params, now_ns),
         }
+    }
+
+    /// Asks for the state that a datagram on the RTP port touches; afterwards [`Call::expect`].
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.flow);
+        prefetch(&self.alive);
+        self.jitter.prefetch();
+    }
+
+    /// Asks for what [`Call::send`] touches.
+    pub(crate) fn prefetch_send(&self) {
+        prefetch(&self.flow);
+        prefetch(&self.playout);
+        prefetch(self.agent.get(..160).unwrap_or(&[]));
+        prefetch(self.waiting.get(..160).unwrap_or(&[]));
+    }
+
+    /// Asks for what [`Call::receive`] touches.
+    pub(crate) fn prefetch_receive(&self) {
+        self.jitter.prefetch();
+        self.ear.prefetch();
+        prefetch(self.caller.get(..160).unwrap_or(&[]));
+    }
+
+    /// Asks for where the payload of the next datagram goes.
+    pub(crate) fn expect(&self) {
+        self.jitter.expect();
     }
 
     /// A datagram on the RTP port.

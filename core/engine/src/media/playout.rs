@@ -140,8 +140,8 @@ impl Playout {
                     let turn = *turn;
                     let rest = pcm.get(self.used..).unwrap_or(&[]);
                     let take = rest.len().min(frame - n);
-                    for (o, s) in out.iter_mut().skip(n).zip(rest.iter().take(take)) {
-                        *o = *s;
+                    if let (Some(o), Some(s)) = (out.get_mut(n..n + take), rest.get(..take)) {
+                        o.copy_from_slice(s);
                     }
                     let done = take == rest.len();
                     self.soften_start(out.get_mut(n..n + take).unwrap_or(&mut []));

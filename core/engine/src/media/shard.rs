@@ -316,7 +316,9 @@ impl Shard {
 
     pub(crate) fn send(&mut self, phase: usize, now_ns: u64) {
         let Some(phase) = self.phases.get(phase) else { return };
-        for place in &phase.active {
+        for (i, place) in phase.active.iter().enumerate() {
+            let next = phase.active.get(i + 1).and_then(|p| self.lines.get(*p)?.as_deref());
+            next.inspect(|line| line.call.prefetch_send());
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
             let Line { call, sockets, srtp } = &mut **line;
             call.send(now_ns, &mut self.out, &mut |port, to, data| {
@@ -341,7 +343,19 @@ impl Shard {
         for _ in 0..ROUNDS {
             let ready = epoll::wait(&phase.epoll, &mut self.ready[..], Some(&at_once));
             let Ok(n @ 1..) = ready else { break };
-            for event in self.ready.iter().take(n) {
+            let ready = self.ready.get(..n).unwrap_or(&[]);
+            // Memory of the calls after this one comes while this one's socket is read.
+            let call = |lines: &[Option<Box<Line>>], i: usize, ask: fn(&Call)| {
+                let place = ready.get(i).map(|e| (e.data.u64() >> 1) as usize);
+                let line = place.and_then(|p| lines.get(p)?.as_deref());
+                line.inspect(|line| ask(&line.call));
+            };
+            call(&self.lines, 0, Call::prefetch);
+            call(&self.lines, 1, Call::prefetch);
+            call(&self.lines, 0, Call::expect);
+            for (i, event) in ready.iter().enumerate() {
+                call(&self.lines, i + 2, Call::prefetch);
+                call(&self.lines, i + 1, Call::expect);
                 let data = event.data.u64();
                 let Some(Some(line)) = self.lines.get_mut((data >> 1) as usize) else { continue };
                 let rtcp = data & 1 == 1;
@@ -357,7 +371,9 @@ impl Shard {
 
     pub(crate) fn decode(&mut self, phase: usize, now_ns: u64) {
         let Some(phase) = self.phases.get(phase) else { return };
-        for place in &phase.active {
+        for (i, place) in phase.active.iter().enumerate() {
+            let next = phase.active.get(i + 1).and_then(|p| self.lines.get(*p)?.as_deref());
+            next.inspect(|line| line.call.prefetch_receive());
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
             let (slot, rate) = (line.call.slot, line.call.rate());
             let window = line.call.receive(now_ns, &mut self.out);

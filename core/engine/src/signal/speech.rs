@@ -2,6 +2,7 @@
 //! From speech probabilities to the start and the end of speech, and the caller's audio between
 //! them. Without I/O: frames, probabilities and times come in as arguments.
 
+use super::prefetch::prefetch;
 use crate::media::{Rate, VadConfig, MAX_FRAME};
 
 /// A window this sure of speech starts it alone: who interrupts is heard a window (32 ms) sooner.
@@ -123,6 +124,13 @@ impl Ear {
         self.detector.rate = rate;
     }
 
+    /// Asks for the state beside the audio.
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.heard);
+        prefetch(&self.filled);
+        prefetch(&self.detector);
+    }
+
     /// Takes a frame whose first sample arrived at `at_ns`. Gives a window when one is full; its
     /// probability goes to [`Ear::decide`].
     pub fn hear(&mut self, frame: &[i16], at_ns: u64) -> Option<&[f32]> {
@@ -131,10 +139,12 @@ impl Ear {
         if let Some(s) = self.stamps.get_mut(slot) {
             *s = at_ns;
         }
-        let mask = self.audio.len() - 1;
-        for (i, sample) in frame.iter().enumerate() {
-            if let Some(a) = self.audio.get_mut((self.heard as usize + i) & mask) {
-                *a = *sample;
+        let start = self.heard as usize & (self.audio.len() - 1);
+        let first = frame.len().min(self.audio.len() - start);
+        for (at, part) in [(start, frame.get(..first)), (0, frame.get(first..))] {
+            let part = part.unwrap_or(&[]);
+            if let Some(room) = self.audio.get_mut(at..at + part.len()) {
+                room.copy_from_slice(part);
             }
         }
         self.heard += length as u64;
@@ -143,20 +153,11 @@ impl Ear {
             self.filled = 0;
         }
         let fits = (window - self.filled).min(length);
-        self.fill(frame.get(..fits).unwrap_or(&[]));
+        fill(&mut self.window, &mut self.filled, frame.get(..fits).unwrap_or(&[]));
         if self.filled < window {
             return None;
         }
         self.window.get(..window)
-    }
-
-    fn fill(&mut self, samples: &[i16]) {
-        for s in samples {
-            if let Some(w) = self.window.get_mut(self.filled) {
-                *w = f32::from(*s) / 32768.0;
-                self.filled += 1;
-            }
-        }
     }
 
     /// The full window has this probability.
@@ -166,10 +167,9 @@ impl Ear {
         // What the window did not take of the last frame begins the next one.
         let rest = (self.heard - end) as usize;
         self.filled = 0;
-        let mask = self.audio.len() - 1;
-        for i in 0..rest {
-            let s = self.audio.get((end as usize + i) & mask).copied().unwrap_or(0);
-            self.fill(&[s]);
+        let (window, filled) = (&mut self.window, &mut self.filled);
+        for piece in <[&[i16]; 2]>::from(pieces(&self.audio, end, rest)) {
+            fill(window, filled, piece);
         }
         if let Some(Decision::Started(at)) = decision {
             let preroll = u64::from(self.preroll_ms) * self.rate.per_ms() as u64;
@@ -198,11 +198,7 @@ impl Ear {
 
     /// Samples `from..from + len` as they lie in the ring: one or two pieces.
     pub fn pieces(&self, from: u64, len: usize) -> (&[i16], &[i16]) {
-        let start = from as usize & (self.audio.len() - 1);
-        let first = len.min(self.audio.len() - start);
-        let a = self.audio.get(start..start + first).unwrap_or(&[]);
-        let b = self.audio.get(..len - first).unwrap_or(&[]);
-        (a, b)
+        pieces(&self.audio, from, len)
     }
 
     /// When a sample arrived.
@@ -212,6 +208,24 @@ impl Ear {
         let stamp = self.stamps.get(frame as usize & (self.stamps.len() - 1)).copied();
         stamp.unwrap_or(0) + (sample - frame * length) * self.rate.sample_ns()
     }
+}
+
+/// Appends samples to a window.
+fn fill(window: &mut [f32], filled: &mut usize, samples: &[i16]) {
+    let room = window.get_mut(*filled..).unwrap_or(&mut []);
+    for (w, s) in room.iter_mut().zip(samples) {
+        *w = f32::from(*s) / 32768.0;
+    }
+    *filled += samples.len().min(room.len());
+}
+
+/// Samples `from..from + len` of a ring whose length is a power of two.
+fn pieces(ring: &[i16], from: u64, len: usize) -> (&[i16], &[i16]) {
+    let start = from as usize & (ring.len() - 1);
+    let first = len.min(ring.len() - start);
+    let a = ring.get(start..start + first).unwrap_or(&[]);
+    let b = ring.get(..len - first).unwrap_or(&[]);
+    (a, b)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use super::coder::Decoder;
 use super::g711::Law;
 use super::plc::Plc;
 use super::{Codec, Rate, FRAME, TICK_NS};
+use crate::signal::prefetch::prefetch;
 use ahead::Ahead;
 use quiet::Background;
 use ring::Ring;
@@ -192,6 +193,23 @@ impl JitterBuffer {
         // What is skipped must not be taken for later audio in the same place.
         self.ring.mark(self.play, samples.min(self.ring.len() as u64) as usize, false);
         self.shift(samples as i64);
+    }
+
+    /// Asks for what the next packet touches of this itself; afterwards [`JitterBuffer::expect`].
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.ring);
+        prefetch(&self.reference);
+        prefetch(&self.head);
+        prefetch(&self.last_at_ns);
+        prefetch(&self.slack_min);
+        prefetch(&self.slack_max);
+        prefetch(&self.dry_ticks);
+        prefetch(&self.hush);
+    }
+
+    /// Asks for where the next packet's payload goes.
+    pub(crate) fn expect(&self) {
+        self.ring.prefetch(self.head, 160);
     }
 
     /// Takes a packet in.

@@ -4,6 +4,7 @@
 
 use super::super::g711::{self, Law};
 use super::super::{Codec, UNIT_NS};
+use crate::signal::prefetch::prefetch;
 
 /// A ring of a power of two, at least 64 bytes. Positions may be any number; those a ring's length
 /// apart share a place.
@@ -33,6 +34,16 @@ impl Ring {
 
     pub(super) fn len(&self) -> i64 {
         self.bytes.len() as i64
+    }
+
+    /// Asks for what lies from `at` on: `n` positions within the ring.
+    pub(super) fn prefetch(&self, at: i64, n: usize) {
+        let (a, _) = self.places(at, n);
+        let words = a.start / 64..a.end.div_ceil(64);
+        prefetch(self.bytes.get(a).unwrap_or(&[]));
+        prefetch(self.present.get(words.clone()).unwrap_or(&[]));
+        prefetch(self.wide.get(words.clone()).unwrap_or(&[]));
+        prefetch(self.stamps.get(words).unwrap_or(&[]));
     }
 
     fn index(&self, at: i64) -> usize {
