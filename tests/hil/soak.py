@@ -22,7 +22,7 @@ from typing import Any
 from hil.drivers.engines import Engines
 from tools.bench import programs, report
 from tools.bench.report import Row, row
-from tools.bench.sides import Program
+from tools.bench.sides import PRIORITY, Program, may_real_time
 from tools.step import entry
 
 ENGINE = "soak"
@@ -50,6 +50,8 @@ class Soak:
     def __init__(self, directory: Path, options: argparse.Namespace) -> None:
         self.core = Engines(directory)
         config: dict[str, Any] = {"media_cores": options.cores}
+        if may_real_time():
+            config["media_priority"] = PRIORITY
         if options.record:
             recordings = directory / "recordings"
             recordings.mkdir()

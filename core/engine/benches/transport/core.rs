@@ -16,8 +16,8 @@ use voicecore_engine::{Codec, Engine, EngineConfig, EngineEvent, EventBatch, Sig
 use crate::{pcm, Options, Outcome};
 
 /// What the application gives at a time, as a speech server's stream would come.
-const CHUNK: Duration = Duration::from_millis(500);
-const CHUNK_BYTES: usize = 8000;
+const CHUNK: Duration = Duration::from_millis(200);
+const CHUNK_BYTES: usize = 3200;
 
 struct App {
     engine: Engine,

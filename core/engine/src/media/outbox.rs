@@ -41,6 +41,9 @@ pub(crate) enum Garbage {
     End(End),
 }
 
+/// Buffers that may wait to be freed without anybody being woken for it.
+const PILE: usize = 64;
+
 /// Producer ends, owned by the media thread.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -109,10 +112,14 @@ impl Outbox {
         self.tell(Record::Audio { call, at_ns, len });
     }
 
-    /// Hands a buffer to whoever frees it.
+    /// Hands a buffer to whoever frees it. An application that has nothing to fetch is woken for
+    /// it now and then: what was played would pile up.
     pub(crate) fn discard(&mut self, garbage: Garbage) {
         // A full queue means nobody frees: then it is freed here, late rather than never.
         drop(self.garbage.push(garbage));
+        if self.garbage.len() >= PILE {
+            self.dirty = true;
+        }
     }
 
     /// Whether events wait that the consumer was not woken for; clears the mark.
