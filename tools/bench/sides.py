@@ -122,6 +122,7 @@ class Side:
     command: Callable[[int], list[str]]
     tells: bool
     """Whether it answers `stats`."""
+    srtp: bool = False
     whole: bool = False
     """Whether the process has real-time priority altogether, rather than by its own means."""
 
@@ -166,7 +167,7 @@ def measure(
     program, port = side.start(room)
     with program:
         words = ["generate", "--target", f"127.0.0.1:{port}", "--calls", str(calls)]
-        words += ["--pcm", str(pcm), "--rate", str(rate)]
+        words += ["--pcm", str(pcm), "--rate", str(rate), "--srtp", str(int(side.srtp))]
         with Program([str(generator), *words], GENERATOR, real_time) as other:
             said = other.line().split()
             if int(said[1]) != calls:

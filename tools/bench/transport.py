@@ -22,6 +22,7 @@ from tools.bench.sides import measure as run_once
 from tools.step import Failed
 
 CORE, DEAF, BRIDGE = "core", "core without VAD", "pjsua-lib with bridge"
+SECURE = "core with SRTP"
 CPU_AIM_US = 11.0  # a call and frame at 400 calls
 FLAT_AIM = 1.1  # the same at the most calls, by that at 400
 HANDOVER_AIM_NS = 120.0
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     sides = {side.name: side for side in _sides(tool, pcm, may_real_time())}
     if len(options.calls) == 1 and options.seconds >= LONG_S:
         return _long(tool, pcm, sides[CORE], options)
-    wanted = [CORE, DEAF]
+    wanted = [CORE, DEAF, SECURE]
     if not options.no_baseline:
         wanted.append(BRIDGE)
     runs: list[Run] = []
@@ -92,6 +93,7 @@ def _sides(tool: Path, pcm: Path, real_time: bool) -> list[Side]:
 
     return [
         Side(CORE, core, tells=True),
+        Side(SECURE, lambda calls: core(calls, "--srtp", "1"), tells=True, srtp=True),
         Side(DEAF, lambda calls: core(calls, "--vad", "0"), tells=True),
         Side(BRIDGE, bridge, tells=False, whole=real_time),
     ]
@@ -112,7 +114,7 @@ def _cpu(runs: Sequence[Run], side: str, calls: int) -> float | None:
 
 def _cpu_rows(runs: Sequence[Run]) -> Iterable[Row]:
     counts = sorted({run.calls for run in runs})
-    for side, what in ((CORE, "cpu"), (DEAF, "cpu without vad")):
+    for side, what in ((CORE, "cpu"), (DEAF, "cpu without vad"), (SECURE, "cpu with srtp")):
         for calls in counts:
             value = _cpu(runs, side, calls)
             if value is not None:
@@ -120,8 +122,9 @@ def _cpu_rows(runs: Sequence[Run]) -> Iterable[Row]:
                     f"{what} a call and frame, {calls} calls",
                     "us",
                     round(value, 2),
-                    baseline=_rounded(_cpu(runs, BRIDGE, calls)),
-                    at_most=CPU_AIM_US if calls == 400 else None,
+                    # The baseline has no SRTP here.
+                    baseline=None if side == SECURE else _rounded(_cpu(runs, BRIDGE, calls)),
+                    at_most=CPU_AIM_US if calls == 400 and side != SECURE else None,
                 )
     most, at_400 = _cpu(runs, CORE, counts[-1]), _cpu(runs, CORE, 400)
     if most and at_400 and counts[-1] > 400:
@@ -131,7 +134,7 @@ def _cpu_rows(runs: Sequence[Run]) -> Iterable[Row]:
 
 def _delivery_rows(runs: Sequence[Run]) -> Iterable[Row]:
     for calls in sorted({run.calls for run in runs}):
-        mine = _of(runs, CORE, calls) + _of(runs, DEAF, calls)
+        mine = [run for run in runs if run.calls == calls and run.side != BRIDGE]
         theirs = _of(runs, BRIDGE, calls)
         if not mine:
             continue

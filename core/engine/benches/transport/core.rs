@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use voicecore_engine::media::Distribution;
-use voicecore_engine::{Codec, Engine, EngineConfig, EngineEvent, EventBatch, SignalEvent};
+use voicecore_engine::{
+    Codec, Engine, EngineConfig, EngineEvent, EventBatch, SignalEvent, SrtpMode,
+};
 
 use crate::{pcm, Options, Outcome};
 
@@ -42,6 +44,10 @@ pub fn run(options: &Options) -> Outcome<()> {
         codecs: vec![Codec::Pcma],
         max_calls,
         vad: options.number("vad", 1)? == 1,
+        srtp: match options.number("srtp", 0)? {
+            1 => SrtpMode::Required,
+            _ => SrtpMode::Off,
+        },
         media_cores: cores.split(',').filter_map(|c| c.parse().ok()).collect(),
         media_priority: u8::try_from(priority).ok().filter(|p| *p > 0),
         ..EngineConfig::default()

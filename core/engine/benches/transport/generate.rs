@@ -8,14 +8,18 @@ use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 
+use pjsip_sys::sdes::{MasterKey, Suite};
 use rustix::thread::{clock_nanosleep_absolute, ClockId, Timespec};
 use voicecore_engine::media::g711::{self, Law};
+use voicecore_engine::transport::srtp::Sender;
 
-use crate::sip::{Heard, State, Uac};
+use crate::sip::{Heard, State, Uac, KEY};
 use crate::{now_ns, pcm, Options, Outcome};
 
 const FRAME: usize = 160;
 const HEADER: usize = 12;
+/// Tag that SRTP appends (RFC 3711 section 3.1).
+const TAG: usize = 10;
 /// Parts of a tick: in each a tenth of the calls sends.
 const SLOTS: u64 = 10;
 const SLOT_NS: u64 = 20_000_000 / SLOTS;
@@ -23,8 +27,9 @@ const SLOT_NS: u64 = 20_000_000 / SLOTS;
 const SHARING: usize = 32;
 
 /// A call's RTP.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Stream {
+    protect: Option<Sender>,
     to: Option<SocketAddr>,
     sequence: u16,
     timestamp: u32,
@@ -64,6 +69,9 @@ pub fn run(options: &Options) -> Outcome<()> {
     let mut voice = vec![0; samples.len()];
     g711::encode(Law::A, &samples, &mut voice);
     let mut g = Generator::new(target, calls, voice)?;
+    if options.number("srtp", 0)? == 1 {
+        g.protect();
+    }
     let (tell, asked) = mpsc::channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -129,13 +137,24 @@ impl Generator {
         })
     }
 
+    /// SRTP on all calls; what comes is counted by its header, which is in clear.
+    fn protect(&mut self) {
+        let mut random = [0; 46];
+        random[..KEY.len()].copy_from_slice(KEY);
+        self.uac.srtp = true;
+        for stream in &mut self.streams {
+            let key = MasterKey::from_random(Suite::AesCm128HmacSha1_80, &random);
+            stream.protect = Sender::new(&key);
+        }
+    }
+
     fn port(&self, call: usize) -> u16 {
         self.ports[call / SHARING]
     }
 
     fn send(&mut self, slot: u64) -> Outcome<()> {
         let first = (slot % SLOTS) as usize;
-        let mut packet = [0u8; HEADER + FRAME];
+        let mut packet = [0u8; HEADER + FRAME + TAG];
         for n in (first..self.streams.len()).step_by(SLOTS as usize) {
             let stream = &mut self.streams[n];
             let Some(to) = stream.to else { continue };
@@ -145,11 +164,16 @@ impl Generator {
             packet[4..8].copy_from_slice(&stream.timestamp.to_be_bytes());
             packet[8..12].copy_from_slice(&(n as u32 + 1).to_be_bytes());
             stream.at %= self.voice.len() - FRAME;
-            packet[HEADER..].copy_from_slice(&self.voice[stream.at..stream.at + FRAME]);
+            packet[HEADER..HEADER + FRAME]
+                .copy_from_slice(&self.voice[stream.at..stream.at + FRAME]);
             stream.sequence = stream.sequence.wrapping_add(1);
             stream.timestamp = stream.timestamp.wrapping_add(FRAME as u32);
             stream.at += FRAME;
-            match self.sockets[n / SHARING].send_to(&packet, to) {
+            let mut len = HEADER + FRAME;
+            if let Some(sender) = &mut stream.protect {
+                len = sender.protect_rtp(&mut packet, len).map_err(|_| "SRTP refused a packet")?;
+            }
+            match self.sockets[n / SHARING].send_to(&packet[..len], to) {
                 Ok(_) => self.counters.sent += 1,
                 Err(_) => self.counters.refused += 1,
             }
@@ -192,7 +216,8 @@ impl Generator {
                 };
                 let call = self.by_port[usize::from(source.port())];
                 let Some(stream) = self.streams.get_mut(call as usize) else { continue };
-                if n != HEADER + FRAME || buffer[1] & 0x7f != 8 {
+                let tag = if stream.protect.is_some() { TAG } else { 0 };
+                if n != HEADER + FRAME + tag || buffer[1] & 0x7f != 8 {
                     self.counters.strange += 1;
                     continue;
                 }

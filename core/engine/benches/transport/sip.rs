@@ -10,6 +10,10 @@ use crate::Outcome;
 /// Timer A's first value (RFC 3261 section 17.1.1.2).
 const T1: Duration = Duration::from_millis(500);
 
+/// Key and salt that calls with SRTP offer, and the same in base64 (RFC 4568 section 6.1).
+pub const KEY: &[u8; 30] = b"0123456789abcdef0123456789abcd";
+const KEY_TEXT: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNk";
+
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -51,6 +55,8 @@ pub struct Uac {
     buffer: Vec<u8>,
     /// Messages sent again.
     pub repeated: u64,
+    /// Offer SRTP with [`KEY`].
+    pub srtp: bool,
 }
 
 /// What became of a message.
@@ -84,6 +90,7 @@ impl Uac {
             legs: (0..calls).map(leg).collect(),
             buffer: vec![0; 65536],
             repeated: 0,
+            srtp: false,
         })
     }
 
@@ -99,9 +106,14 @@ impl Uac {
 
     /// Places call `n`, whose RTP comes from and goes to our `port`.
     pub fn invite(&mut self, n: usize, port: u16) -> Outcome<()> {
+        let (profile, crypto) = match self.srtp {
+            true => ("SAVP", format!("a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:{KEY_TEXT}\r\n")),
+            false => ("AVP", String::new()),
+        };
         let body = format!(
             "v=0\r\no=- {n} 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
-             m=audio {port} RTP/AVP 8\r\na=rtpmap:8 PCMA/8000\r\na=ptime:20\r\na=sendrecv\r\n"
+             m=audio {port} RTP/{profile} 8\r\na=rtpmap:8 PCMA/8000\r\n{crypto}a=ptime:20\r\n\
+             a=sendrecv\r\n"
         );
         let target = format!("sip:bench@{}", self.target);
         let to = format!("<{target}>");
