@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use voicecore_engine::media::Distribution;
 use voicecore_engine::{
-    Codec, Engine, EngineConfig, EngineEvent, EventBatch, SignalEvent, SrtpMode,
+    Codec, Engine, EngineConfig, EngineEvent, EventBatch, LogLevel, SignalEvent, SrtpMode,
 };
 
 use crate::{pcm, Options, Outcome};
@@ -119,7 +119,10 @@ impl App {
                     self.chunk(call, at);
                     self.speaking.push_back((Instant::now() + CHUNK, call, at + CHUNK_BYTES));
                 }
-                EngineEvent::Signal(SignalEvent::Log { message, .. }) => eprintln!("{message}"),
+                EngineEvent::Signal(SignalEvent::Log {
+                    level: LogLevel::Error | LogLevel::Warning,
+                    message,
+                }) => eprintln!("{message}"),
                 _ => {}
             }
         }
