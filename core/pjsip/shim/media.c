@@ -22,6 +22,12 @@ static unsigned payload_type(const pj_str_t *fmt)
     return value <= 127 ? value : NO_PT;
 }
 
+/* A number that RFC 3551 gives to a codec of ours stays that codec's, whatever an rtpmap makes of it. */
+static pj_bool_t fixed_number_fits(unsigned pt, unsigned static_pt)
+{
+    return pt == static_pt || (pt != 0 && pt != 8 && pt != 9 && pt != 13);
+}
+
 /* Whether format i has this encoding and an RTP clock of 8 kHz, by rtpmap or else by its static number. Some write the
  * sampling rate of G.722 there, and mean the clock of RFC 3551 4.5.2 all the same. */
 static pj_bool_t format_is(const pjmedia_sdp_media *m, unsigned i, const char *name, unsigned static_pt)
@@ -31,7 +37,12 @@ static pj_bool_t format_is(const pjmedia_sdp_media *m, unsigned i, const char *n
     if (attr == NULL) {
         return static_pt != NO_PT && payload_type(&m->desc.fmt[i]) == static_pt;
     }
-    if (pjmedia_sdp_attr_get_rtpmap(attr, &map) != PJ_SUCCESS) {
+    if (pjmedia_sdp_attr_get_rtpmap(attr, &map) != PJ_SUCCESS ||
+        !fixed_number_fits(payload_type(&m->desc.fmt[i]), static_pt)) {
+        return PJ_FALSE;
+    }
+    /* More than one channel is another format (RFC 3551 4.1). */
+    if (map.param.slen > 0 && pj_strcmp2(&map.param, "1") != 0) {
         return PJ_FALSE;
     }
     return pj_stricmp2(&map.enc_name, name) == 0 &&
@@ -128,9 +139,17 @@ pj_bool_t vc_media_usable(const pjmedia_sdp_session *sdp, const pjmedia_sdp_medi
 
 pj_bool_t vc_media_offer_ok(const pjmedia_sdp_session *offer, unsigned codecs)
 {
+    /* PJSIP reads no more lines than this, and an answer needs as many as the offer (RFC 3264 6). */
+    if (offer->media_count >= PJMEDIA_MAX_SDP_MEDIA) {
+        return PJ_FALSE;
+    }
     for (unsigned i = 0; i < offer->media_count; i++) {
         if (vc_media_usable(offer, offer->media[i], codecs)) {
             return PJ_TRUE;
+        }
+        /* PJSIP's negotiation puts our stream into the first line of audio; one that is off would take the call's. */
+        if (is_audio(offer->media[i]) && offer->media[i]->desc.port == 0) {
+            return PJ_FALSE;
         }
     }
     return PJ_FALSE;

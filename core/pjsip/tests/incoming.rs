@@ -230,13 +230,20 @@ fn offers_without_common_codec_get_488() {
         OFFER.replace("m=audio", "m=video"),
         OFFER.replace("PCMA/8000", "PCMA/16000").replace("PCMU/8000", "PCMU/16000"),
         OFFER.replace("c=IN IP4 127.0.0.1", "c=IN IP4 media.example.org"),
+        // The first line of audio is off: our stream would go there.
+        OFFER.replace("m=audio 40000", "m=audio 0 RTP/AVP 8\r\nm=audio 40000"),
+        // More lines than an answer of ours could have.
+        format!("{OFFER}{}", "m=video 40002 RTP/AVP 31\r\n".repeat(19)),
+        // Stereo is no codec of ours, nor is a fixed number with another codec's name.
+        OFFER.replace("8 0 101", "96").replace("a=rtpmap:8 PCMA/8000", "a=rtpmap:96 PCMA/8000/2"),
+        OFFER.replace("8 0 101", "0").replace("a=rtpmap:0 PCMU/8000", "a=rtpmap:0 G722/8000"),
     ] {
         let mut uac = Uac::new(&s);
         s.send(uac.invite(Some(&offer)));
         assert_eq!(status(&s.receive()), 488, "{offer}");
         assert_eq!(s.rejected(), 488);
     }
-    assert_eq!(s.ep.stats().rejected, 6);
+    assert_eq!(s.ep.stats().rejected, 10);
 }
 
 #[test]
