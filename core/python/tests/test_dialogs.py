@@ -120,7 +120,8 @@ async def test_an_early_caller_that_leaves_is_gone(pair: Pair) -> None:
     assert (await soon(next_of(into, CallEnded))).status == 487
     with pytest.raises(CallGone):
         await into.early_media()
-    with pytest.raises(CallGone):
+    # Whether its own end has reached the caller by now is a race; both say that there will be no answer.
+    with pytest.raises((CallGone, SignallingError)):
         await out.answered()
 
 

@@ -195,6 +195,7 @@ class Call(InDialog):
 
         Raises:
             SignallingError: with the peer's ``status``.
+            CallGone: the call had ended before this was asked.
         """
         self._raise_if_ended()
         await self._wait_answered()
