@@ -144,7 +144,8 @@ def _run(soak: Soak, options: argparse.Namespace) -> list[Row]:
     soak.level("start")
     # As many as are ever under way at once, in both kinds.
     soak.short(min(options.short, SHORT_RATE * 35))
-    soak.long(options.at_once, 0.3, 0.3)
+    # Until its rings have been all the way round.
+    soak.long(options.at_once, min(options.minutes, 1.5), 1.5)
     begin = soak.rest("warm")
     short = soak.short(options.short)
     after_short = soak.rest("after short calls")

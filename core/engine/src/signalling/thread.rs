@@ -132,7 +132,7 @@ struct Rush {
 
 impl Rush {
     /// Of as many as these the memory is worth it.
-    const LEAST: u64 = 256;
+    const LEAST: u64 = 64;
 
     /// True once, when few of many are left.
     fn is_over(&mut self, transactions: u64) -> bool {
