@@ -12,6 +12,7 @@ import pytest
 
 from hil.drivers.local import LocalCore
 from hil.peers import audio
+from hil.peers.phone import Phone
 from hil.peers.rtp import RtpEnd
 
 # Multiples of 10 Hz: whole periods in the 100 ms in which they are looked for.
@@ -100,6 +101,13 @@ def start_core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 def core(start_core: Callable[..., LocalCore]) -> LocalCore:
     """One core for the whole file: that it serves the last test is part of each of them."""
     return start_core()
+
+
+@pytest.fixture
+def phone(core: LocalCore, caller_melody: list[int]) -> Iterator[Phone]:
+    """A telephone in plain Python that plays the caller's notes."""
+    with Phone(core.sip, play=caller_melody) as telephone:
+        yield telephone
 
 
 def numbers_in(log: str) -> list[str]:

@@ -5,39 +5,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hil.conftest import CORE_NOTES
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.datagrams import status_of
 from hil.peers.phone import Phone, PhoneCall, body_of, rtp_of
 from hil.peers.process import eventually
 from hil.peers.rtp import RtpEnd
-
-
-@pytest.fixture
-def phone(core: LocalCore, caller_melody: list[int]) -> Iterator[Phone]:
-    with Phone(core.sip, play=caller_melody) as telephone:
-        yield telephone
+from hil.talk import hears
 
 
 def _many(rtp: RtpEnd) -> bool:
     return len(rtp.packets) > 10
-
-
-def hears(rtp: RtpEnd, count: int = 3, since: float = 0.0) -> None:
-    """The core's notes, in their order."""
-
-    def run() -> list[float]:
-        return audio.heard(rtp.samples(rtp.since(since)), CORE_NOTES)
-
-    eventually("the core's melody", lambda: len(run()) >= count, 6)
-    assert audio.in_order(run(), CORE_NOTES), run()
 
 
 def test_a_dialled_peer_is_heard_and_played_to_before_it_answers(

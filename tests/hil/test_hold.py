@@ -5,46 +5,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from functools import partial
 
-import pytest
-
-from hil.conftest import CALLER_NOTES, CORE_NOTES
+from hil.conftest import CALLER_NOTES
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.datagrams import field, status_of
 from hil.peers.phone import Phone, PhoneCall, body_of, rtp_of
 from hil.peers.process import eventually
 from hil.peers.rtp import RtpEnd
-
-
-@pytest.fixture
-def phone(core: LocalCore, caller_melody: list[int]) -> Iterator[Phone]:
-    with Phone(core.sip, play=caller_melody) as telephone:
-        yield telephone
-
-
-def connected(core: LocalCore, phone: Phone) -> tuple[PhoneCall, int]:
-    call = phone.new("answer")
-    assert status_of(call.call()) == 200
-    number = core.call(call.call_id)
-    core.wait_event("answered", id=number)
-    return call, number
+from hil.talk import connected, hears_from_now
 
 
 def more(core: LocalCore, kind: str, than: int) -> bool:
     return len(core.events(kind)) > than
-
-
-def hears(call: PhoneCall, count: int = 2) -> None:
-    at = time.monotonic()
-
-    def run() -> list[float]:
-        return audio.heard(call.rtp.samples(call.rtp.since(at)), CORE_NOTES)
-
-    eventually("the core's melody", lambda: len(run()) >= count, 6)
-    assert audio.in_order(run(), CORE_NOTES), run()
 
 
 def directions(call: PhoneCall) -> list[str]:
@@ -65,14 +39,14 @@ def versions(call: PhoneCall) -> list[int]:
 def test_we_hold_and_resume(core: LocalCore, phone: Phone) -> None:
     call, number = connected(core, phone)
     assert core.do("hold", number)["event"] == "did"
-    hears(call)  # music on hold
+    hears_from_now(call)  # music on hold
     assert core.do("hold", number, inactive=True)["event"] == "did"
     time.sleep(0.1)
     at = time.monotonic()
     time.sleep(0.5)
     assert not call.rtp.since(at), "RTP on an inactive stream"
     assert core.do("resume", number)["event"] == "did"
-    hears(call)
+    hears_from_now(call)
     assert directions(call) == ["sendonly", "inactive", "sendrecv"]
     assert versions(call) == sorted(set(versions(call))), (
         "o= rises with each change (RFC 3264 section 8)"
@@ -101,7 +75,7 @@ def test_the_peer_holds_the_old_way_and_the_new_way(core: LocalCore, phone: Phon
         resumed = len(core.events("CallResumed"))
         assert status_of(call.reinvite()) == 200
         eventually("CallResumed", partial(more, core, "CallResumed", resumed), 3)
-        hears(call)
+        hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
@@ -116,7 +90,7 @@ def test_a_call_that_begins_on_hold(core: LocalCore, phone: Phone) -> None:
     assert not call.rtp.packets
     assert status_of(call.reinvite()) == 200
     core.wait_event("CallResumed", id=number)
-    hears(call)
+    hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
@@ -128,7 +102,7 @@ def test_a_refused_offer_keeps_the_old_session_in_both_directions(
     answer = call.reinvite(formats="18")  # theirs: G.729 only
     assert status_of(answer) == 488
     phone.send(call.request("ACK", cseq=call.cseq))
-    hears(call)
+    hears_from_now(call)
     phone.on_reinvite = lambda call, invite: phone.respond(invite, "488 Not Acceptable Here")
     refused = core.do("hold", number)
     assert (refused["event"], refused["code"], refused["status"]) == (
@@ -136,18 +110,18 @@ def test_a_refused_offer_keeps_the_old_session_in_both_directions(
         "sip.offer_refused",
         488,
     )
-    hears(call)
+    hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
 
 def test_we_change_the_codec(core: LocalCore, phone: Phone) -> None:
     call, number = connected(core, phone)
-    hears(call, 1)
+    hears_from_now(call, 1)
     assert core.do("renegotiate", number, codecs=["PCMU"])["event"] == "did"
     time.sleep(0.1)
     at = time.monotonic()
-    hears(call)
+    hears_from_now(call)
     assert {packet.payload_type for packet in call.rtp.since(at)} == {audio.MU_LAW}
     call.bye()
     core.wait_event("CallEnded", id=number)
@@ -176,14 +150,14 @@ def test_glare_is_sorted_out(core: LocalCore, phone: Phone) -> None:
     assert status_of(refusals[0]) == 491
     phone.send(call.request("ACK", cseq=theirs[0]))
     assert directions(call)[-1] == "sendonly"
-    hears(call)
+    hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
 
 def test_the_peer_moves_to_another_address(core: LocalCore, phone: Phone) -> None:
     call, number = connected(core, phone)
-    hears(call)
+    hears_from_now(call)
     with RtpEnd(play=audio.melody(CALLER_NOTES, 0.5)) as other:
         moved = call.sdp().replace(f"audio {call.rtp.port} ", f"audio {other.port} ")
         answer = call.final(call.request("INVITE", moved))

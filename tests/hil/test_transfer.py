@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from hil.conftest import CALLER_NOTES, CORE_NOTES
+from hil.conftest import CALLER_NOTES
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.datagrams import field, status_of
 from hil.peers.phone import Phone, PhoneCall, body_of, method_of
 from hil.peers.process import eventually
+from hil.talk import connected, hears_from_now
 
 SIPFRAG = "Event: refer\r\nSubscription-State: {state}\r\nContent-Type: message/sipfrag;version=2.0"
 
@@ -24,30 +25,6 @@ SIPFRAG = "Event: refer\r\nSubscription-State: {state}\r\nContent-Type: message/
 @pytest.fixture(scope="module")
 def core(start_core: Callable[..., LocalCore]) -> LocalCore:
     return start_core(settings={"transfer_requests": "allow"})
-
-
-@pytest.fixture
-def phone(core: LocalCore, caller_melody: list[int]) -> Iterator[Phone]:
-    with Phone(core.sip, play=caller_melody) as telephone:
-        yield telephone
-
-
-def connected(core: LocalCore, phone: Phone) -> tuple[PhoneCall, int]:
-    call = phone.new("answer")
-    assert status_of(call.call()) == 200
-    number = core.call(call.call_id)
-    core.wait_event("answered", id=number)
-    return call, number
-
-
-def hears(call: PhoneCall, count: int = 2) -> None:
-    at = time.monotonic()
-
-    def run() -> list[float]:
-        return audio.heard(call.rtp.samples(call.rtp.since(at)), CORE_NOTES)
-
-    eventually("the core's melody", lambda: len(run()) >= count, 6)
-    assert audio.in_order(run(), CORE_NOTES), run()
 
 
 def fragments(call: PhoneCall) -> list[tuple[str, str]]:
@@ -96,7 +73,7 @@ def test_refused_transfer_leaves_the_call_up(
     phone.on_refer = lambda call, refer: phone.respond(refer, answer)
     refused = core.do("transfer", number, target="sip:200@192.0.2.9")
     assert (refused["code"], refused["status"]) == ("sip.transfer_failed", status)
-    hears(call)
+    hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
@@ -159,7 +136,7 @@ def test_the_peer_has_us_call_somebody_else(core: LocalCore, phone: Phone) -> No
     phone.answer(target)
     eventually("the last NOTIFY", lambda: ("terminated", "SIP/2.0 200 OK") in fragments(call), 3)
     assert fragments(call)[0] == ("active", "SIP/2.0 100 Trying")
-    hears(target)
+    hears_from_now(target)
     call.bye()
     target.bye()
 
@@ -185,18 +162,18 @@ def test_replaces_takes_over_the_call_with_its_audio(
     core: LocalCore, phone: Phone, caller_melody: list[int]
 ) -> None:
     call, number = connected(core, phone)
-    hears(call, 3)
+    hears_from_now(call, 3)
     with Phone(core.sip, play=caller_melody) as other:
         new = other.new("answer")
         replaces = f"Replaces: {call.call_id};to-tag={call.remote_tag};from-tag={call.local_tag}"
         assert status_of(new.call(f"Require: replaces\r\n{replaces}")) == 200
         assert call.ended.wait(3), "the old far end got no BYE"
         core.wait_event("CallReplaced", id=number)
-        hears(new)
+        hears_from_now(new)
         assert status_of(new.reinvite("sendonly")) == 200
         core.wait_event("CallHeld", id=number)
         assert status_of(new.reinvite()) == 200
-        hears(new, 4)
+        hears_from_now(new, 4)
         assert not [e for e in core.events("call") if e["sip_call_id"] == new.call_id], (
             "it is the same call, not a second one"
         )
@@ -223,7 +200,7 @@ def test_replaces_answers_a_call_of_ours_that_still_rings(core: LocalCore, phone
         replaces = f"{ringing.call_id};to-tag={ringing.remote_tag};from-tag={ringing.local_tag}"
         assert status_of(taker.call(f"Replaces: {replaces};early-only")) == 200
         eventually("the answer", lambda: len(core.events("answered")) > answered, 5)
-        hears(taker)
+        hears_from_now(taker)
         assert ringing.ended.wait(3), "no CANCEL for the one that rings"
         taker.bye()
 
@@ -239,7 +216,7 @@ def test_replaces_of_no_call_of_ours_and_by_half_a_dialog(core: LocalCore, phone
         answer = new.call(f"Replaces: {replaces}")
         assert status_of(answer) == status, answer
         phone.send(new.request("ACK", cseq=new.cseq))
-    hears(call)
+    hears_from_now(call)
     call.bye()
     core.wait_event("CallEnded", id=number)
 
@@ -252,9 +229,9 @@ def test_a_taker_that_gives_up_leaves_the_call_as_it_was(core: LocalCore, phone:
     answer = new.final(new.request("INVITE", new.sdp(), replaces))
     assert status_of(answer) == 200
     new.remote_tag = (re.search(r"tag=(\S+)", field(answer, "To") or "") or ["", ""])[1]
-    hears(call)
+    hears_from_now(call)
     assert status_of(new.final(new.request("BYE"))) == 200
-    hears(call)
+    hears_from_now(call)
     assert not new.rtp.packets, "media to somebody who has not confirmed"
     call.bye()
     core.wait_event("CallEnded", id=number)
@@ -269,7 +246,7 @@ def test_redirected_call_goes_to_the_new_target(core: LocalCore, phone: Phone) -
         core.dial(phone.uri("+491701234567"))
         target = other.wait_incoming()
         eventually("the answer", lambda: len(core.events("answered")) > answered, 5)
-        hears(target)
+        hears_from_now(target)
         assert phone.incoming[0].call_id == target.call_id, (
             "same Call-ID (RFC 3261 section 8.1.3.4)"
         )
