@@ -18,9 +18,7 @@ fn stage(reliable: Extension) -> Stage {
 fn dial(s: &mut Stage, extra: DialExtra) -> (CallId, String) {
     let request = DialRequest {
         uri: format!("sip:100@{}", s.peer.local_addr().unwrap()),
-        from: None,
         sdp: LOCAL.to_owned(),
-        credentials: None,
         extra,
         ..DialRequest::default()
     };

@@ -9,8 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{body, header, turn, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{Codec, DialRequest, Direction, Endpoint, EndpointConfig, SipError, SipEvent};
+use common::{body, dialling, header, turn, Stage, Uac, LOCAL, OFFER};
+use pjsip_sys::{Codec, Direction, Endpoint, EndpointConfig, SipError, SipEvent};
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -28,14 +28,7 @@ fn ten_lives_leave_no_descriptor_behind() {
         let tcp = ep.add_tcp(ANY.parse().unwrap(), None).unwrap();
         assert!(udp.port() != 0 && tcp.port() != 0);
         let uri = format!("sip:x@{udp}");
-        ep.dial(&DialRequest {
-            uri,
-            from: None,
-            sdp: LOCAL.to_owned(),
-            credentials: None,
-            ..DialRequest::default()
-        })
-        .unwrap();
+        ep.dial(&dialling(uri)).unwrap();
         let stream = TcpStream::connect(tcp).unwrap();
         let mut events = Vec::new();
         for _ in 0..5 {
@@ -225,13 +218,7 @@ fn caller(callee: SocketAddr, callee_hangs_up: bool) {
     let (mut ep, _waker) = Endpoint::new(&EndpointConfig::default()).unwrap();
     ep.add_udp(ANY.parse().unwrap(), None).unwrap();
     let uri = format!("sip:100@{callee}");
-    let request = DialRequest {
-        uri,
-        from: None,
-        sdp: LOCAL.to_owned(),
-        credentials: None,
-        ..DialRequest::default()
-    };
+    let request = dialling(uri);
     let call = ep.dial(&request).unwrap();
     let mut events = Vec::new();
     let mut seen = Vec::new();

@@ -6,8 +6,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{body, first_line, header, response, status, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{CallId, DialRequest, Direction, Extension, Policy, SipError, SipEvent};
+use common::{body, dialling, first_line, header, response, status, Stage, Uac, LOCAL, OFFER};
+use pjsip_sys::{CallId, Direction, Extension, Policy, SipError, SipEvent};
 
 fn answered(s: &mut Stage) -> (Uac, CallId) {
     let (uac, call) = s.answered(Some(OFFER));
@@ -109,15 +109,7 @@ fn glare_backs_off_for_the_time_of_the_rfc_and_tries_again() {
 #[test]
 fn the_side_that_made_the_call_id_backs_off_longer() {
     let mut s = Stage::new();
-    let request = DialRequest {
-        uri: format!("sip:100@{}", s.peer.local_addr().unwrap()),
-        from: None,
-        sdp: LOCAL.to_owned(),
-        credentials: None,
-        route: None,
-        extra: pjsip_sys::DialExtra::default(),
-        ..DialRequest::default()
-    };
+    let request = dialling(format!("sip:100@{}", s.peer.local_addr().unwrap()));
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
     let local = s.peer.local_addr().unwrap();
@@ -189,15 +181,7 @@ fn session_timers_off_required_and_always() {
     let mut s = Stage::new();
     let policy = |timer| Policy { timer, session_expires_s: 600, ..Policy::default() };
     let dial = |s: &mut Stage| {
-        let request = DialRequest {
-            uri: format!("sip:100@{}", s.peer.local_addr().unwrap()),
-            from: None,
-            sdp: LOCAL.to_owned(),
-            credentials: None,
-            route: None,
-            extra: pjsip_sys::DialExtra::default(),
-            ..DialRequest::default()
-        };
+        let request = dialling(format!("sip:100@{}", s.peer.local_addr().unwrap()));
         s.ep.dial(&request).unwrap();
         s.receive_line("INVITE")
     };
@@ -225,15 +209,7 @@ fn session_timers_off_required_and_always() {
 fn b15_interval_refused_with_422_is_adopted() {
     let mut s = Stage::new();
     let local = s.peer.local_addr().unwrap();
-    let request = DialRequest {
-        uri: format!("sip:100@{local}"),
-        from: None,
-        sdp: LOCAL.to_owned(),
-        credentials: None,
-        route: None,
-        extra: pjsip_sys::DialExtra::default(),
-        ..DialRequest::default()
-    };
+    let request = dialling(format!("sip:100@{local}"));
     s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
     assert!(header(&invite, "Session-Expires").starts_with("1800"), "{invite}");

@@ -14,7 +14,6 @@ fn request(s: &Stage) -> DialRequest {
         uri: format!("sip:100@{}", s.peer.local_addr().unwrap()),
         from: Some("sip:bot@example.org".to_owned()),
         sdp: LOCAL.to_owned(),
-        credentials: None,
         ..DialRequest::default()
     }
 }

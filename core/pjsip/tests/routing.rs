@@ -8,7 +8,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use common::{first_line, header, response, tag, Stage, Uac, LOCAL, OFFER};
+use common::{dialling, first_line, header, response, tag, Stage, Uac, LOCAL, OFFER};
 use pjsip_sys::{CallId, DialRequest, Policy, SipEvent};
 
 /// All values of a header, one a line or several in one.
@@ -24,13 +24,7 @@ fn all(message: &str, name: &str) -> Vec<String> {
 /// Dials, and the peer answers with these Record-Routes and this Contact; gives the ACK.
 fn dialled(s: &mut Stage, routes: &str, contact: &str) -> (CallId, String) {
     let local = s.peer.local_addr().unwrap();
-    let request = DialRequest {
-        uri: format!("sip:100@{local}"),
-        from: None,
-        sdp: LOCAL.to_owned(),
-        credentials: None,
-        ..DialRequest::default()
-    };
+    let request = dialling(format!("sip:100@{local}"));
     let call = s.ep.dial(&request).unwrap();
     let invite = s.receive_line("INVITE");
     let ok = response(&invite, "200 OK", local, routes, Some(OFFER))
@@ -163,7 +157,7 @@ fn b19_an_ordinary_invite_is_small_and_stays_on_udp() {
     s.ep.add_tcp(any, None).unwrap();
     s.ep.set_policy(0, &Policy { large_over_tcp: true, ..Policy::default() }).unwrap();
     let uri = format!("sip:100@{}", s.peer.local_addr().unwrap());
-    s.ep.dial(&DialRequest { uri, sdp: LOCAL.to_owned(), ..DialRequest::default() }).unwrap();
+    s.ep.dial(&dialling(uri)).unwrap();
     let invite = s.receive_line("INVITE");
     assert!(invite.len() < 1100, "{} bytes", invite.len());
     assert!(header(&invite, "Via").starts_with("SIP/2.0/UDP"), "{invite}");

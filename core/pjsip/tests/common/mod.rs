@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pjsip_sys::{CallId, Endpoint, EndpointConfig, MediaDescription, SipEvent, Waker};
+use pjsip_sys::{CallId, DialRequest, Endpoint, EndpointConfig, MediaDescription, SipEvent, Waker};
 
 /// PJSIP allows one endpoint a process; the tests of a file take turns.
 static TURN: Mutex<()> = Mutex::new(());
@@ -21,6 +21,11 @@ pub const LOCAL: &str =
     "v=0\r\no=voice 7 7 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     m=audio 30000 RTP/AVP 8 0 101\r\na=rtpmap:8 PCMA/8000\r\na=rtpmap:0 PCMU/8000\r\n\
     a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\na=sendrecv\r\n";
+
+/// A call to `uri` with [`LOCAL`] as its offer.
+pub fn dialling(uri: String) -> DialRequest {
+    DialRequest { uri, sdp: LOCAL.to_owned(), ..DialRequest::default() }
+}
 
 pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
