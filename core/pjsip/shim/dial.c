@@ -8,13 +8,6 @@
 
 #define BLAME_S 30
 
-static vc_str keep(pj_pool_t *pool, vc_str text)
-{
-    pj_str_t copy, in = vc_pj(text);
-    pj_strdup_with_null(pool, &copy, &in);
-    return vc_text(&copy);
-}
-
 static void dial_free(vc_dialling *d)
 {
     vc_dialling **at = &vc_ep->dials;
@@ -95,9 +88,7 @@ static int try_next(vc_dialling *d)
         if (status == 0) {
             d = dial_find(id); /* gone, if PJSIP found at once that it cannot be */
             if (d && d->call && vc_hop_has_next(&d->hop)) {
-                pj_time_val delay = {(long)(d->failover_ms / 1000), (long)(d->failover_ms % 1000)};
-                pjsip_endpt_cancel_timer(vc_ep->sip, &d->timer);
-                pjsip_endpt_schedule_timer(vc_ep->sip, &d->timer, &delay);
+                vc_schedule(&d->timer, d->failover_ms);
             }
             return 0;
         }
@@ -183,9 +174,9 @@ int vc_dial(vc_endpoint *ep, const vc_dial_request *req, uint64_t *id)
         pjsip_cred_info_dup(pool, &d->credentials, &info);
         d->has_credentials = PJ_TRUE;
     }
-    d->sdp = keep(pool, req->sdp);
+    d->sdp = vc_keep(pool, req->sdp);
     d->extra = *req->extra;
-    d->extra.replaces = keep(pool, req->extra->replaces);
+    d->extra.replaces = vc_keep(pool, req->extra->replaces);
     pj_timer_entry_init(&d->timer, 0, d, &on_timer);
     status = vc_hop_init(&d->hop, pool, req->uri, d, &on_resolved);
     if (status == 0 && d->has_route) {
@@ -249,7 +240,6 @@ void vc_dial_redirected(vc_call *call)
 /* An attempt is over. True: another one follows, and nobody is told of this one. */
 pj_bool_t vc_dial_again(vc_call *call, unsigned status, const pjsip_rx_data *rdata)
 {
-    static const pj_time_val now = {0, 0};
     vc_dialling *d = call->dial;
     unsigned wait;
     if (d == NULL) {
@@ -269,9 +259,8 @@ pj_bool_t vc_dial_again(vc_call *call, unsigned status, const pjsip_rx_data *rda
     call->dial = NULL;
     d->last = status;
     d->hop.at++;
-    pjsip_endpt_cancel_timer(vc_ep->sip, &d->timer);
     /* Not from inside of the session that ends. */
-    pjsip_endpt_schedule_timer(vc_ep->sip, &d->timer, &now);
+    vc_schedule(&d->timer, 0);
     return PJ_TRUE;
 }
 

@@ -48,6 +48,22 @@ pj_str_t vc_pj(vc_str s)
     return (pj_str_t){(char *)s.ptr, (pj_ssize_t)s.len};
 }
 
+/* A copy that lives as long as the pool. */
+vc_str vc_keep(pj_pool_t *pool, vc_str text)
+{
+    pj_str_t copy, in = vc_pj(text);
+    pj_strdup_with_null(pool, &copy, &in);
+    return vc_text(&copy);
+}
+
+/* Runs the timer in so many ms, and not when it would have run before. */
+void vc_schedule(pj_timer_entry *entry, unsigned ms)
+{
+    pj_time_val delay = {(long)(ms / 1000), (long)(ms % 1000)};
+    pjsip_endpt_cancel_timer(vc_ep->sip, entry);
+    pjsip_endpt_schedule_timer(vc_ep->sip, entry, &delay);
+}
+
 uint64_t vc_next_id(void)
 {
     static uint64_t last; /* never reset: ids are unique over all endpoints of the process */

@@ -142,6 +142,8 @@ void vc_emit(const vc_event *event);
 void vc_log(unsigned level, const char *text);
 vc_str vc_text(const pj_str_t *s);
 pj_str_t vc_pj(vc_str s);
+vc_str vc_keep(pj_pool_t *pool, vc_str text);
+void vc_schedule(pj_timer_entry *entry, unsigned ms);
 pj_str_t vc_name_addr(pj_pool_t *pool, vc_str uri);
 void vc_addr_from(const pj_sockaddr *in, vc_addr *out);
 pj_status_t vc_addr_to(const vc_addr *in, pj_sockaddr *out);
@@ -175,6 +177,7 @@ void vc_hop_blame(const vc_hop *hop, unsigned seconds);
 vc_listener *vc_hop_listener(const vc_hop *hop, unsigned group);
 void vc_hop_aim(const vc_hop *hop, const vc_listener *listener, pjsip_tx_data *tdata);
 pj_bool_t vc_hop_at_fault(unsigned status);
+void vc_hop_tell(const vc_hop *hop, vc_event *event, const pj_str_t *reason, pj_bool_t well, const char *why);
 unsigned vc_retry_after(const pjsip_rx_data *rdata);
 
 /* dial.c */

@@ -25,29 +25,12 @@ typedef struct answer_token {
     uint64_t probe, asked;
 } answer_token;
 
-static void schedule(pj_timer_entry *entry, unsigned ms)
-{
-    pj_time_val delay = {(long)(ms / 1000), (long)(ms % 1000)};
-    pjsip_endpt_cancel_timer(vc_ep->sip, entry);
-    pjsip_endpt_schedule_timer(vc_ep->sip, entry, &delay);
-}
-
 static void tell(vc_probe *probe, unsigned status, const pj_str_t *reason, pj_bool_t alive, unsigned rtt_ms, const char *why)
 {
     vc_event event = {.kind = VC_EV_PROBE, .id = probe->id, .status = status, .flag = alive ? 1 : 0, .expires = rtt_ms};
-    const pjsip_server_address_record *now = vc_hop_now(&probe->hop);
-    if (reason == NULL || reason->slen == 0) {
-        reason = pjsip_get_status_text((int)status);
-    }
-    event.text[0] = vc_text(reason);
-    if (now) {
-        vc_addr_from(&now->addr, &event.source);
-        why = why || alive ? why : vc_tls_why(&now->addr, reason);
-    }
-    event.text[1] = (vc_str){why, why ? strlen(why) : 0};
     /* Spread over a tenth, so that many boxes do not ask as one. */
-    schedule(&probe->timer, probe->want.interval_ms - (unsigned)pj_rand() % (probe->want.interval_ms / 10 + 1));
-    vc_emit(&event);
+    vc_schedule(&probe->timer, probe->want.interval_ms - (unsigned)pj_rand() % (probe->want.interval_ms / 10 + 1));
+    vc_hop_tell(&probe->hop, &event, reason, alive, why);
 }
 
 static void ask(vc_probe *probe);
@@ -135,7 +118,7 @@ static void ask(vc_probe *probe)
     token->probe = id;
     token->asked = probe->asked = asked = vc_next_id();
     pj_get_timestamp(&probe->sent_at);
-    schedule(&probe->silent, probe->want.timeout_ms);
+    vc_schedule(&probe->silent, probe->want.timeout_ms);
     status = pjsip_endpt_send_request(vc_ep->sip, tdata, -1, token, &on_answer);
     if (status != PJ_SUCCESS && probe_find(id) == probe && probe->asked == asked) {
         server_failed(probe, PJSIP_SC_SERVICE_UNAVAILABLE, NULL, 0);
@@ -168,13 +151,6 @@ static void on_timer(pj_timer_heap_t *heap, pj_timer_entry *entry)
     vc_hop_resolve(&probe->hop);
 }
 
-static void keep(pj_pool_t *pool, vc_str *text)
-{
-    pj_str_t copy, in = vc_pj(*text);
-    pj_strdup_with_null(pool, &copy, &in);
-    *text = vc_text(&copy);
-}
-
 static void probe_free(vc_probe *probe)
 {
     vc_hop_cancel(&probe->hop);
@@ -193,9 +169,9 @@ int vc_probe_start(vc_endpoint *ep, const vc_probe_request *request, uint64_t *i
     }
     probe->pool = pool;
     probe->want = *request;
-    keep(pool, &probe->want.uri);
-    keep(pool, &probe->want.route);
-    keep(pool, &probe->want.from);
+    probe->want.uri = vc_keep(pool, request->uri);
+    probe->want.route = vc_keep(pool, request->route);
+    probe->want.from = vc_keep(pool, request->from);
     pj_timer_entry_init(&probe->timer, 0, probe, &on_timer);
     pj_timer_entry_init(&probe->silent, 0, probe, &on_silent);
     status = vc_hop_init(&probe->hop, pool, probe->want.uri, probe, &on_resolved);
@@ -210,7 +186,7 @@ int vc_probe_start(vc_endpoint *ep, const vc_probe_request *request, uint64_t *i
     probe->next = ep->probes;
     ep->probes = probe;
     *id = probe->id;
-    schedule(&probe->timer, 0);
+    vc_schedule(&probe->timer, 0);
     return 0;
 }
 

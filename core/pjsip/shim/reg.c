@@ -19,28 +19,11 @@ unsigned vc_reg_jitter(unsigned ms)
     return ms - (ms / 2 ? (unsigned)pj_rand() % (ms / 2) : 0);
 }
 
-void vc_reg_schedule(pj_timer_entry *entry, unsigned ms)
-{
-    pj_time_val delay = {(long)(ms / 1000), (long)(ms % 1000)};
-    pjsip_endpt_cancel_timer(vc_ep->sip, entry);
-    pjsip_endpt_schedule_timer(vc_ep->sip, entry, &delay);
-}
-
 void vc_reg_tell(const vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned expires, unsigned next_ms,
                  const char *why)
 {
     vc_event event = {.kind = VC_EV_REGISTRATION, .id = reg->id, .status = status, .expires = expires, .flag = next_ms};
-    const pjsip_server_address_record *now = vc_hop_now(&reg->hop);
-    if (reason == NULL || reason->slen == 0) {
-        reason = pjsip_get_status_text((int)status);
-    }
-    event.text[0] = vc_text(reason);
-    if (now) {
-        vc_addr_from(&now->addr, &event.source);
-        why = why || status < 300 ? why : vc_tls_why(&now->addr, reason);
-    }
-    event.text[1] = (vc_str){why, why ? strlen(why) : 0};
-    vc_emit(&event);
+    vc_hop_tell(&reg->hop, &event, reason, status < 300, why);
 }
 
 /* The round is over without success. */
@@ -59,7 +42,7 @@ static void failed(vc_reg *reg, unsigned status, const pj_str_t *reason, unsigne
     /* Not before the server says (RFC 3261 20.33), and not all of its clients in the same second. */
     wait = after_s ? after_s * 1000 + (unsigned)pj_rand() % 1000 : vc_reg_jitter(wait);
     vc_reg_tell(reg, status, reason, 0, wait, why);
-    vc_reg_schedule(&reg->timer, wait);
+    vc_schedule(&reg->timer, wait);
 }
 
 void vc_reg_drop(vc_reg *reg)
@@ -76,14 +59,12 @@ void vc_reg_drop(vc_reg *reg)
 /* This server failed: the next one at once, else a pause. */
 static void server_failed(vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned after_s)
 {
-    static const pj_time_val now = {0, 0};
     vc_hop_blame(&reg->hop, after_s ? after_s : BLAME_S);
     if (vc_hop_has_next(&reg->hop)) {
         vc_log(2, "a registrar fails; trying the next server of its name");
         reg->hop.at++;
-        pjsip_endpt_cancel_timer(vc_ep->sip, &reg->timer);
         reg->timer.id = 1; /* go on with this list */
-        pjsip_endpt_schedule_timer(vc_ep->sip, &reg->timer, &now);
+        vc_schedule(&reg->timer, 0);
         return;
     }
     failed(reg, status, reason, after_s, NULL);
@@ -111,7 +92,7 @@ static void on_alive(pj_timer_heap_t *heap, pj_timer_entry *entry)
         vc_listener_select(listener, &selector);
         pjsip_tpmgr_send_raw(pjsip_endpt_get_tpmgr(vc_ep->sip), now->type, &selector, NULL, data, sizeof(data) - 1,
                              &now->addr, now->addr_len, NULL, NULL);
-        vc_reg_schedule(entry, reg->want.keepalive_ms);
+        vc_schedule(entry, reg->want.keepalive_ms);
     }
 }
 
@@ -120,7 +101,7 @@ static void refresh_later(vc_reg *reg, unsigned expires)
 {
     unsigned ms = PJ_MIN(expires, 86400) * 1000, margin = PJ_MAX(ms / 10, 5000);
     ms = ms > 2 * margin ? ms - margin : ms / 2;
-    vc_reg_schedule(&reg->timer, PJ_MAX(ms - (unsigned)pj_rand() % (ms / 10 + 1), 500));
+    vc_schedule(&reg->timer, PJ_MAX(ms - (unsigned)pj_rand() % (ms / 10 + 1), 500));
 }
 
 static void registered(vc_reg *reg, const struct pjsip_regc_cbparam *param)
@@ -131,7 +112,7 @@ static void registered(vc_reg *reg, const struct pjsip_regc_cbparam *param)
     reg->transport = param->rdata ? param->rdata->tp_info.transport : NULL;
     refresh_later(reg, param->expiration);
     if (reg->want.keepalive_ms && now && vc_kind_of(now->type) == VC_UDP) {
-        vc_reg_schedule(&reg->alive, reg->want.keepalive_ms);
+        vc_schedule(&reg->alive, reg->want.keepalive_ms);
     }
     vc_reg_tell(reg, (unsigned)param->code, &param->reason, param->expiration, 0, NULL);
 }
@@ -157,7 +138,7 @@ static void on_result(struct pjsip_regc_cbparam *param)
     }
     if (reg->again) {
         reg->again = PJ_FALSE;
-        vc_reg_schedule(&reg->timer, 0);
+        vc_schedule(&reg->timer, 0);
         return;
     }
     if (good && param->expiration > 0 && param->expiration != PJSIP_REGC_EXPIRATION_NOT_SPECIFIED) {
@@ -238,7 +219,7 @@ static int send_to_server(vc_reg *reg, pj_bool_t leave)
     if (status != PJ_SUCCESS) {
         reg->sending = PJ_FALSE;
     } else if (!leave && vc_hop_has_next(&reg->hop)) {
-        vc_reg_schedule(&reg->silent, reg->want.failover_ms);
+        vc_schedule(&reg->silent, reg->want.failover_ms);
     }
     return status;
 }

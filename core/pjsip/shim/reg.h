@@ -30,7 +30,6 @@ struct vc_reg {
     pj_bool_t dead;    /* to be freed after this round */
 };
 
-void vc_reg_schedule(pj_timer_entry *entry, unsigned ms);
 unsigned vc_reg_jitter(unsigned ms);
 void vc_reg_tell(const vc_reg *reg, unsigned status, const pj_str_t *reason, unsigned expires, unsigned next_ms,
                  const char *why);

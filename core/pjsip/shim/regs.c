@@ -4,13 +4,6 @@
  */
 #include "reg.h"
 
-static void keep(pj_pool_t *pool, vc_str *text)
-{
-    pj_str_t copy, in = vc_pj(*text);
-    pj_strdup_with_null(pool, &copy, &in);
-    *text = vc_text(&copy);
-}
-
 static int keep_credentials(vc_reg *reg, const vc_credentials *credentials)
 {
     pj_pool_t *pool = pjsip_endpt_create_pool(vc_ep->sip, "secret", 512, 512);
@@ -67,9 +60,9 @@ int vc_register(vc_endpoint *ep, const vc_reg_request *request, uint64_t *id)
     reg->pool = pool;
     reg->want = *request;
     reg->want.credentials = NULL; /* the caller's own */
-    keep(pool, &reg->want.aor);
-    keep(pool, &reg->want.registrar);
-    keep(pool, &reg->want.route);
+    reg->want.aor = vc_keep(pool, request->aor);
+    reg->want.registrar = vc_keep(pool, request->registrar);
+    reg->want.route = vc_keep(pool, request->route);
     vc_reg_prepare(reg);
     status = parse_aor(reg);
     if (status == 0) status = check_registrar(reg);
@@ -117,7 +110,7 @@ int vc_reregister(vc_endpoint *ep, uint64_t id, const vc_credentials *credential
     }
     if (!reg->sending) {
         vc_reg_drop(reg);
-        vc_reg_schedule(&reg->timer, 0);
+        vc_schedule(&reg->timer, 0);
     } else if (reg->regc) {
         pjsip_regc_set_credentials(reg->regc, 1, &reg->credentials);
     }
@@ -161,7 +154,7 @@ void vc_regs_lost(vc_endpoint *ep, const pjsip_transport *transport)
             if (reg->bound && !reg->sending && !reg->leaving && !reg->dead) {
                 vc_log(2, "the connection to a registrar is lost; registering again");
                 vc_reg_drop(reg);
-                vc_reg_schedule(&reg->timer, vc_reg_jitter(1000));
+                vc_schedule(&reg->timer, vc_reg_jitter(1000));
             }
         }
     }

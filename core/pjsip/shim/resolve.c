@@ -236,6 +236,23 @@ pj_bool_t vc_hop_at_fault(unsigned status)
            status == PJSIP_SC_TSX_TRANSPORT_ERROR || status == PJSIP_SC_BAD_GATEWAY;
 }
 
+/* Tells how a request to the hop's server of the moment went: the reason, the server, and why it failed when the
+ * reason alone does not say so. */
+void vc_hop_tell(const vc_hop *hop, vc_event *event, const pj_str_t *reason, pj_bool_t well, const char *why)
+{
+    const pjsip_server_address_record *now = vc_hop_now(hop);
+    if (reason == NULL || reason->slen == 0) {
+        reason = pjsip_get_status_text((int)event->status);
+    }
+    event->text[0] = vc_text(reason);
+    if (now) {
+        vc_addr_from(&now->addr, &event->source);
+        why = why || well ? why : vc_tls_why(&now->addr, reason);
+    }
+    event->text[1] = (vc_str){why, why ? strlen(why) : 0};
+    vc_emit(event);
+}
+
 /* Retry-After in s; 0 when the response has none. */
 unsigned vc_retry_after(const pjsip_rx_data *rdata)
 {
