@@ -17,6 +17,7 @@ import pytest
 from core.reference import g722
 from hil.drivers.local import LocalCore
 from hil.peers import audio, wide
+from hil.peers.closing import Closing
 from hil.peers.datagrams import Datagrams
 from hil.peers.dialog import Dialog
 from hil.peers.process import eventually
@@ -32,7 +33,7 @@ def core(start_core: Callable[..., LocalCore]) -> LocalCore:
     return start_core(codecs="PCMA,PCMU,G722")
 
 
-class Line:
+class Line(Closing):
     """A call to the core from a peer that sends packet by packet."""
 
     def __init__(self, core: LocalCore, name: str, formats: str, more: Sequence[str] = ()) -> None:
@@ -71,12 +72,6 @@ class Line:
     def close(self) -> None:
         self.rtp.close()
         self.sip.close()
-
-    def __enter__(self) -> Line:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def narrow_packets(samples: Sequence[int], lengths: Iterator[int]) -> Iterator[tuple[float, bytes]]:

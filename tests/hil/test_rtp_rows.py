@@ -16,6 +16,7 @@ import pytest
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.callee import Callee
+from hil.peers.closing import Closing
 from hil.peers.datagrams import Datagrams, field, status_of
 from hil.peers.dialog import Dialog
 from hil.peers.process import eventually
@@ -25,7 +26,7 @@ from hil.peers.script import ScriptEnd, Talker
 OURS, THEIRS = 500.0, 700.0  # notes of two streams
 
 
-class Peer:
+class Peer(Closing):
     """A call to the core whose RTP the test writes itself."""
 
     def __init__(
@@ -68,12 +69,6 @@ class Peer:
     def close(self) -> None:
         self.rtp.close()
         self.sip.close()
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def longest_without(samples: Sequence[int], notes: Sequence[float]) -> float:

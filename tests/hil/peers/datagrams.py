@@ -9,6 +9,8 @@ import re
 import socket
 import time
 
+from .closing import Closing
+
 Address = tuple[str, int]
 
 SDP = (
@@ -27,7 +29,7 @@ SDP = (
 )
 
 
-class Datagrams:
+class Datagrams(Closing):
     """A UDP socket that speaks SIP to one address."""
 
     def __init__(self, remote: Address, *, host: str = "127.0.0.1") -> None:
@@ -140,12 +142,6 @@ class Datagrams:
 
     def close(self) -> None:
         self._socket.close()
-
-    def __enter__(self) -> Datagrams:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def status_of(response: bytes) -> int:

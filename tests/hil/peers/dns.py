@@ -8,7 +8,8 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+
+from .closing import Closing
 
 _A, _AAAA, _SRV = 1, 28, 33
 _NO_SUCH_NAME = 3
@@ -29,7 +30,7 @@ def address(text: str) -> tuple[int, bytes]:
     return (_A if ip.version == 4 else _AAAA), ip.packed
 
 
-class NameServer:
+class NameServer(Closing):
     """Answers over UDP on loopback until it is closed."""
 
     def __init__(self, records: Mapping[str, Sequence[tuple[int, bytes]]]) -> None:
@@ -45,15 +46,7 @@ class NameServer:
     def server(self) -> str:
         return f"127.0.0.1:{self._socket.getsockname()[1]}"
 
-    def __enter__(self) -> NameServer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._closing = True
         self._thread.join(2)
         self._socket.close()

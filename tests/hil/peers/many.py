@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from . import audio
+from .closing import Closing
 from .datagrams import Address, Datagrams
 from .dialog import Dialog
 from .ports import free_block
@@ -52,7 +52,7 @@ class Heard:
         self.silent_s = 0.0
 
 
-class ManyCalls:
+class ManyCalls(Closing):
     """`count` calls to `remote`, all answered when made. Each talks in 20 ms packets of A-law."""
 
     def __init__(self, remote: Address, count: int, name: str) -> None:
@@ -144,17 +144,6 @@ class ManyCalls:
         for bound in self._sockets:
             bound.close()
         self.caller.close()
-
-    def __enter__(self) -> ManyCalls:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _bound() -> socket.socket:

@@ -14,8 +14,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
+from .closing import Closing
 from .datagrams import Address, field, status_of
 from .process import eventually
 from .rtp import RtpEnd
@@ -169,7 +169,7 @@ class PhoneCall:
         return self.requests(method)[count - 1]
 
 
-class Phone:
+class Phone(Closing):
     """A socket and its calls. `on_invite` decides on calls that come in; without it they are answered at once."""
 
     def __init__(
@@ -372,14 +372,3 @@ class Phone:
         self._stop.set()
         self._thread.join(2)
         self._socket.close()
-
-    def __enter__(self) -> Phone:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

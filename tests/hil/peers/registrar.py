@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
+
+from .closing import Closing
 
 _HASHES: dict[str, Callable[[bytes], hashlib._Hash]] = {
     "MD5": hashlib.md5,
@@ -45,7 +46,7 @@ class Seen:
 
 
 @dataclass
-class Registrar:
+class Registrar(Closing):
     """Knows one user.
 
     `refuse` may answer a request otherwise: with status and reason, and more header lines; "" is silence.
@@ -102,17 +103,6 @@ class Registrar:
             thread.join(2)
         self.drop_connections()
         self._socket.close()
-
-    def __enter__(self) -> Registrar:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _datagrams(self) -> None:
         while not self._closing:

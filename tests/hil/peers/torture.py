@@ -12,8 +12,8 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
+from .closing import Closing
 from .datagrams import Address, field, status_of
 
 _FOLDER = Path(__file__).parent.parent / "torture"
@@ -70,7 +70,7 @@ def messages() -> list[Message]:
     return found
 
 
-class Torturer:
+class Torturer(Closing):
     """At an address of its own, with a socket at each port that an answer may go to."""
 
     HOST = "127.77.0.1"
@@ -132,15 +132,7 @@ class Torturer:
                 if not piece:
                     return 0
 
-    def __enter__(self) -> Torturer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._stack.close()
 
 
