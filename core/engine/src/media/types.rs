@@ -8,6 +8,7 @@ use super::g711::Law;
 use super::line::Rate;
 
 pub use pjsip_sys::sdes::Suite;
+pub use pjsip_sys::{Direction, RtcpWay};
 
 /// Length of a tick.
 pub const TICK_NS: u64 = 20_000_000;
@@ -125,43 +126,6 @@ impl Codec {
             Codec::G722 => Rate::R16k,
         }
     }
-}
-
-/// Direction of media as seen from us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Both ways.
-    SendRecv,
-    /// We send only: the caller is on our hold.
-    SendOnly,
-    /// We receive only: the peer holds us.
-    RecvOnly,
-    /// Neither.
-    Inactive,
-}
-
-impl Direction {
-    /// Whether we send.
-    pub fn sends(self) -> bool {
-        matches!(self, Direction::SendRecv | Direction::SendOnly)
-    }
-
-    /// Whether we expect to receive.
-    pub fn receives(self) -> bool {
-        matches!(self, Direction::SendRecv | Direction::RecvOnly)
-    }
-}
-
-/// What was agreed on about RTCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RtcpWay {
-    /// On a port of its own.
-    #[default]
-    Beside,
-    /// On the port of RTP (RFC 5761).
-    Mux,
-    /// The peer wants none: a bandwidth of 0 for it (RFC 3556).
-    Off,
 }
 
 /// Outcome of an offer/answer exchange, for the media thread.

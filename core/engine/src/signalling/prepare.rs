@@ -14,7 +14,7 @@ use super::sdp::{describe, LocalMedia};
 use super::srtp::SrtpMode;
 use super::{net, Tenant};
 use crate::error::{EngineError, SignallingError};
-use crate::media::{Codec, Direction, MediaParams, RtcpWay};
+use crate::media::{Codec, MediaParams};
 use crate::record_name::recording_name;
 use crate::transport::RtpSockets;
 
@@ -85,20 +85,11 @@ pub(super) fn params(media: &MediaDescription) -> MediaParams {
         rx_payload_type: media.rx_payload_type,
         telephone_event: media.telephone_event,
         rx_telephone_event: media.rx_telephone_event,
-        rtcp: match media.rtcp {
-            pjsip_sys::RtcpWay::Beside => RtcpWay::Beside,
-            pjsip_sys::RtcpWay::Mux => RtcpWay::Mux,
-            pjsip_sys::RtcpWay::Off => RtcpWay::Off,
-        },
+        rtcp: media.rtcp,
         comfort_noise: media.comfort_noise,
         signalling: None,
         ptime_ms: media.ptime_ms,
-        direction: match media.direction {
-            pjsip_sys::Direction::SendRecv => Direction::SendRecv,
-            pjsip_sys::Direction::SendOnly => Direction::SendOnly,
-            pjsip_sys::Direction::RecvOnly => Direction::RecvOnly,
-            pjsip_sys::Direction::Inactive => Direction::Inactive,
-        },
+        direction: media.direction,
     }
 }
 
