@@ -8,7 +8,7 @@ import random
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,9 +16,10 @@ from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.callee import Callee
 from hil.peers.datagrams import Datagrams, field, status_of
-from hil.peers.dialog import Dialog, tag
+from hil.peers.dialog import tag
 from hil.peers.process import eventually
 from hil.peers.script import KEYS, Datagram, ScriptEnd, Talker, without
+from hil.talk import ScriptedCall
 
 SPEECH = list(audio.tone(440, 0.2))
 
@@ -43,40 +44,23 @@ def offer(port: int, formats: str = "8 101", more: str = "") -> str:
     )
 
 
-class Line:
-    """A call to the core from a peer that sends packet by packet."""
+class Line(ScriptedCall):
+    """A call to the core from a peer that presses keys; hung up at the end of a test that went well."""
 
     def __init__(self, core: LocalCore, name: str, formats: str = "8 101") -> None:
-        self.core = core
-        self.sip = Datagrams(core.sip)
-        self.rtp = ScriptEnd()
-        try:
-            self.dialog = Dialog(self.sip, name, body=offer(self.rtp.port, formats))
-            self.number = core.call(self.dialog.call_id)
-            core.wait_event("answered", id=self.number)
-        except BaseException:
-            self.rtp.close()
-            self.sip.close()
-            raise
-
-    def send(self, packets: Iterator[tuple[float, bytes]] | list[tuple[float, bytes]]) -> None:
-        self.rtp.run(packets, self.dialog.remote_rtp)
+        super().__init__(core, name, lambda port: offer(port, formats))
 
     def pressed(self) -> list[tuple[str, int, str]]:
         """Digit, duration and source of what the core told."""
         told = [event for event in self.core.events("Dtmf") if event["id"] == self.number]
         return [(event["digit"], event["duration_ms"], event["source"]) for event in told]
 
-    def __enter__(self) -> Line:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *why: object) -> None:
         try:
-            if kind is None:
+            if why[0] is None:
                 self.dialog.end()
         finally:
-            self.rtp.close()
-            self.sip.close()
+            self.close()
 
 
 def spoken(line: Line, digits: str) -> None:

@@ -17,12 +17,11 @@ import pytest
 from core.reference import g722
 from hil.drivers.local import LocalCore
 from hil.peers import audio, wide
-from hil.peers.closing import Closing
 from hil.peers.datagrams import Datagrams
-from hil.peers.dialog import Dialog
 from hil.peers.process import eventually
 from hil.peers.rtp import FRAME, header
-from hil.peers.script import ScriptEnd, Talker
+from hil.peers.script import Talker
+from hil.talk import ScriptedCall
 
 NOTES = (500.0, 700.0, 1200.0)
 TUNE = (440.0, 620.0, 910.0)
@@ -33,33 +32,23 @@ def core(start_core: Callable[..., LocalCore]) -> LocalCore:
     return start_core(codecs="PCMA,PCMU,G722")
 
 
-class Line(Closing):
+class Line(ScriptedCall):
     """A call to the core from a peer that sends packet by packet."""
 
     def __init__(self, core: LocalCore, name: str, formats: str, more: Sequence[str] = ()) -> None:
-        self.core = core
-        self.sip = Datagrams(core.sip)
-        self.rtp = ScriptEnd()
         lines = ["a=rtpmap:101 telephone-event/8000", *more]
-        body = (
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
-            f"m=audio {self.rtp.port} RTP/AVP {formats}\r\n"
-            + "".join(f"{line}\r\n" for line in lines)
-        )
-        try:
-            self.dialog = Dialog(self.sip, name, body=body)
-            self.number = core.call(self.dialog.call_id)
-            self.answered = core.wait_event("answered", id=self.number)
-        except BaseException:
-            self.close()
-            raise
+
+        def offer(port: int) -> str:
+            return (
+                "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
+                f"m=audio {port} RTP/AVP {formats}\r\n" + "".join(f"{line}\r\n" for line in lines)
+            )
+
+        super().__init__(core, name, offer)
 
     @property
     def answer(self) -> str:
         return self.dialog.answer.partition(b"\r\n\r\n")[2].decode()
-
-    def send(self, packets: Iterator[tuple[float, bytes]] | Sequence[tuple[float, bytes]]) -> None:
-        self.rtp.run(packets, self.dialog.remote_rtp)
 
     def end(self) -> tuple[dict[str, Any], int, list[Sequence[int]]]:
         """Hangs up: final counters, rate and channels of the recording."""
@@ -68,10 +57,6 @@ class Line(Closing):
         rate, channels = audio.read_wav(Path(self.answered["recording"]))
         assert isinstance(stats, dict)
         return stats, rate, list(channels)
-
-    def close(self) -> None:
-        self.rtp.close()
-        self.sip.close()
 
 
 def narrow_packets(samples: Sequence[int], lengths: Iterator[int]) -> Iterator[tuple[float, bytes]]:

@@ -8,7 +8,7 @@ import random
 import struct
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,41 +16,29 @@ import pytest
 from hil.drivers.local import LocalCore
 from hil.peers import audio
 from hil.peers.callee import Callee
-from hil.peers.closing import Closing
 from hil.peers.datagrams import Datagrams, field, status_of
-from hil.peers.dialog import Dialog
 from hil.peers.process import eventually
 from hil.peers.rtp import FRAME, header
 from hil.peers.script import ScriptEnd, Talker
+from hil.talk import ScriptedCall
 
 OURS, THEIRS = 500.0, 700.0  # notes of two streams
 
 
-class Peer(Closing):
+class Peer(ScriptedCall):
     """A call to the core whose RTP the test writes itself."""
 
     def __init__(
         self, core: LocalCore, name: str, *, host: str = "127.0.0.1", more: str = "", port: int = 0
     ) -> None:
-        self.core = core
-        self.sip = Datagrams(core.sip)
-        self.rtp = ScriptEnd(host)
-        body = (
-            f"v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\n"
-            f"m=audio {port or self.rtp.port} RTP/AVP 8 0 101\r\n{more}"
-            "a=rtpmap:101 telephone-event/8000\r\na=ptime:20\r\n"
-        )
-        self.body = body
-        try:
-            self.dialog = Dialog(self.sip, name, body=body)
-            self.number = core.call(self.dialog.call_id)
-            self.answered = core.wait_event("answered", id=self.number)
-        except BaseException:
-            self.close()
-            raise
+        def offer(ours: int) -> str:
+            return (
+                f"v=0\r\no=- 1 1 IN IP4 {host}\r\ns=-\r\nc=IN IP4 {host}\r\nt=0 0\r\n"
+                f"m=audio {port or ours} RTP/AVP 8 0 101\r\n{more}"
+                "a=rtpmap:101 telephone-event/8000\r\na=ptime:20\r\n"
+            )
 
-    def send(self, packets: Iterator[tuple[float, bytes]] | Sequence[tuple[float, bytes]]) -> None:
-        self.rtp.run(packets, self.dialog.remote_rtp)
+        super().__init__(core, name, offer, host=host)
 
     def end(self) -> dict[str, object]:
         """Hangs up once all was read; the core's final counters."""
@@ -65,10 +53,6 @@ class Peer(Closing):
         """What the core recorded of us."""
         _, (left, _) = audio.read_wav(Path(str(self.answered["recording"])))
         return left
-
-    def close(self) -> None:
-        self.rtp.close()
-        self.sip.close()
 
 
 def longest_without(samples: Sequence[int], notes: Sequence[float]) -> float:
