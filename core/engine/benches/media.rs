@@ -16,9 +16,7 @@ use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::{Probe, PARTS};
-use voicecore_engine::media::{
-    Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets,
-};
+use voicecore_engine::media::{Codec, MediaConfig, MediaEngine, MediaParams, RtpSockets};
 use voicecore_engine::signal::vad::{Bank, Rate};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -100,23 +98,7 @@ fn paced(calls: usize) -> Outcome<()> {
     for (i, s) in sockets.into_iter().enumerate() {
         let call = i as u64;
         engine.add_call(call, s, None)?;
-        engine.set_media(
-            call,
-            MediaParams {
-                remote_rtp: addresses[i ^ 1],
-                remote_rtcp: None,
-                codec: Codec::Pcma,
-                payload_type: 8,
-                rx_payload_type: 8,
-                telephone_event: None,
-                rx_telephone_event: None,
-                rtcp: RtcpWay::Beside,
-                comfort_noise: None,
-                signalling: None,
-                ptime_ms: 20,
-                direction: Direction::SendRecv,
-            },
-        );
+        engine.set_media(call, MediaParams::plain(Codec::Pcma, 8, addresses[i ^ 1]));
         engine.play(call, &pcm, 8000, 1)?;
     }
     std::thread::sleep(Duration::from_millis(500));

@@ -92,13 +92,10 @@ fn params(bits: u8, ptime_ms: u8) -> MediaParams {
         1 => (Codec::Pcmu, 0),
         _ => (Codec::G722, 9),
     };
+    let remote = if bits & 8 == 0 { source(0) } else { SocketAddr::from(([0, 0, 0, 0], 4000)) };
     MediaParams {
-        remote_rtp: if bits & 8 == 0 { source(0) } else { SocketAddr::from(([0, 0, 0, 0], 4000)) },
         signalling: (bits & 4 != 0).then(|| source(2).ip()),
         remote_rtcp: (bits & 16 != 0).then(|| source(3)),
-        codec,
-        payload_type,
-        rx_payload_type: payload_type,
         telephone_event: (bits & 32 == 0).then_some(101),
         rx_telephone_event: (bits & 32 == 0).then_some(101),
         rtcp: if bits & 128 == 0 { RtcpWay::Beside } else { RtcpWay::Mux },
@@ -110,6 +107,7 @@ fn params(bits: u8, ptime_ms: u8) -> MediaParams {
             2 => Direction::RecvOnly,
             _ => Direction::Inactive,
         },
+        ..MediaParams::plain(codec, payload_type, remote)
     }
 }
 

@@ -19,7 +19,7 @@ use super::shard::{take, Command, Line, Polls, Shard};
 use super::srtp::Update;
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
-use super::{Codec, Direction, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
+use super::{Codec, MediaConfig, MediaParams, RtpSockets, TICK_NS};
 use crate::transport::rtp::session::Identity;
 
 /// Parts of a tick, in order.
@@ -73,21 +73,11 @@ impl Probe {
             let cfg = MediaConfig::default();
             let media = Call::new(call, &cfg, identity, playout, None, Arc::clone(&c));
             counters.push(c);
-            let payload_type = if codec == Codec::G722 { 9 } else { 8 };
-            let params = MediaParams {
-                remote_rtp: addresses.get(place ^ 1).copied().unwrap_or(([127, 0, 0, 1], 9).into()),
-                remote_rtcp: None,
+            let params = MediaParams::plain(
                 codec,
-                payload_type,
-                rx_payload_type: payload_type,
-                telephone_event: None,
-                rx_telephone_event: None,
-                comfort_noise: None,
-                signalling: None,
-                rtcp: RtcpWay::Beside,
-                ptime_ms: 20,
-                direction: Direction::SendRecv,
-            };
+                if codec == Codec::G722 { 9 } else { 8 },
+                addresses.get(place ^ 1).copied().unwrap_or(([127, 0, 0, 1], 9).into()),
+            );
             level.samples.fetch_add(pcm.len() as u64, std::sync::atomic::Ordering::Relaxed);
             level.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let push = Push { entry: Entry::Audio { turn: 1, pcm: pcm.to_vec() }, room: None };

@@ -158,6 +158,26 @@ pub struct MediaParams {
     pub direction: Direction,
 }
 
+impl MediaParams {
+    /// A codec under one payload type both ways, in packets of 20 ms, and nothing beside it.
+    pub fn plain(codec: Codec, payload_type: u8, remote_rtp: SocketAddr) -> MediaParams {
+        MediaParams {
+            remote_rtp,
+            signalling: None,
+            remote_rtcp: None,
+            codec,
+            payload_type,
+            rx_payload_type: payload_type,
+            telephone_event: None,
+            rx_telephone_event: None,
+            rtcp: RtcpWay::Beside,
+            comfort_noise: None,
+            ptime_ms: 20,
+            direction: Direction::SendRecv,
+        }
+    }
+}
+
 /// Counters of one call. Kept readable until [`crate::events::MediaEvent::Closed`] was drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallStats {

@@ -198,7 +198,7 @@ fn keys_are_sent_by_the_book_while_the_play_out_waits() {
 fn keys_wait_for_a_packet_of_any_length_to_be_full() {
     for ptime in [10u8, 20, 30, 40, 60] {
         let mut rig = Rig::flowing(6);
-        rig.set_media(MediaParams { ..params(ptime, Codec::Pcma) });
+        rig.set_media(params(ptime, Codec::Pcma));
         rig.ticks(7);
         rig.send_keys(Keys::new(1, "5", 100, 40).unwrap());
         rig.ticks(40);

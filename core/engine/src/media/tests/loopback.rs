@@ -6,24 +6,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::events::{Batch, MediaEvent};
-use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets};
+use crate::media::{Codec, MediaConfig, MediaEngine, MediaParams, RtpSockets};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn params(remote_rtp: SocketAddr) -> MediaParams {
     MediaParams {
-        remote_rtp,
-        remote_rtcp: None,
-        codec: Codec::Pcma,
-        payload_type: 8,
-        rx_payload_type: 8,
         telephone_event: Some(101),
         rx_telephone_event: Some(101),
-        rtcp: RtcpWay::Beside,
-        comfort_noise: None,
-        signalling: None,
-        ptime_ms: 20,
-        direction: Direction::SendRecv,
+        ..MediaParams::plain(Codec::Pcma, 8, remote_rtp)
     }
 }
 

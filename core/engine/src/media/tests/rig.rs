@@ -15,9 +15,7 @@ use crate::media::g711::{self, Law};
 use crate::media::outbox::{rings, Inbox, Outbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::voice::{Voice, FIRST_ROOM};
-use crate::media::{
-    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, RtcpWay, FRAME, TICK_NS,
-};
+use crate::media::{CallStats, Codec, MediaConfig, MediaError, MediaParams, FRAME, TICK_NS};
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
 
@@ -58,18 +56,10 @@ pub(super) struct Net {
 
 pub(super) fn params(ptime_ms: u8, codec: Codec) -> MediaParams {
     MediaParams {
-        remote_rtp: SocketAddr::from(PEER),
-        remote_rtcp: None,
-        codec,
-        payload_type: payload_type(codec),
-        rx_payload_type: payload_type(codec),
         telephone_event: Some(101),
         rx_telephone_event: Some(101),
-        comfort_noise: None,
-        signalling: None,
-        rtcp: RtcpWay::Beside,
         ptime_ms,
-        direction: Direction::SendRecv,
+        ..MediaParams::plain(codec, payload_type(codec), SocketAddr::from(PEER))
     }
 }
 

@@ -2,30 +2,13 @@
 //! Several media threads: calls on different ones talk to each other, and one drain has all of it.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use crate::events::{Batch, MediaEvent, Notice};
-use crate::media::{Codec, Direction, MediaConfig, MediaEngine, MediaParams, RtcpWay, RtpSockets};
+use crate::media::{Codec, MediaConfig, MediaEngine, MediaParams, RtpSockets};
 
 const CALLS: u64 = 12;
-
-fn params(remote_rtp: SocketAddr) -> MediaParams {
-    MediaParams {
-        remote_rtp,
-        remote_rtcp: None,
-        codec: Codec::Pcma,
-        payload_type: 8,
-        rx_payload_type: 8,
-        telephone_event: None,
-        rx_telephone_event: None,
-        rtcp: RtcpWay::Beside,
-        comfort_noise: None,
-        signalling: None,
-        ptime_ms: 20,
-        direction: Direction::SendRecv,
-    }
-}
 
 fn threads(prefix: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -48,7 +31,7 @@ fn calls_on_three_threads_talk_and_each_event_is_told_once() {
     for (call, s) in (0..CALLS).zip(sockets) {
         engine.add_call(call, s, None).unwrap();
         // Neighbours sit on different threads.
-        engine.set_media(call, params(addresses[(call ^ 1) as usize]));
+        engine.set_media(call, MediaParams::plain(Codec::Pcma, 8, addresses[(call ^ 1) as usize]));
         engine.play(call, &[0x55; 16_000], 8000, 7).unwrap();
         engine.finish(call, 7);
     }

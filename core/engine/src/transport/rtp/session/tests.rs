@@ -2,25 +2,12 @@
 //! Sessions with each other, with strangers and with themselves.
 
 use super::*;
-use crate::media::{Codec, Direction, RtcpWay};
+use crate::media::{Codec, RtcpWay};
 
 const MS: u64 = 1_000_000;
 
 fn params(port: u16) -> MediaParams {
-    MediaParams {
-        remote_rtp: SocketAddr::from(([127, 0, 0, 1], port)),
-        remote_rtcp: None,
-        codec: Codec::Pcma,
-        payload_type: 8,
-        rx_payload_type: 8,
-        telephone_event: None,
-        comfort_noise: None,
-        signalling: None,
-        rx_telephone_event: None,
-        rtcp: RtcpWay::Beside,
-        ptime_ms: 20,
-        direction: Direction::SendRecv,
-    }
+    MediaParams::plain(Codec::Pcma, 8, SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 fn session(seed: u8, port: u16, now: u64) -> Session {
