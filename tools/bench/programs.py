@@ -28,9 +28,12 @@ def names() -> list[str]:
     return sorted(path.stem for path in BENCHES.glob("*.rs") if path.stem != "rows")
 
 
-def cargo_bench(name: str) -> Path:
-    """Compile one of core/engine/benches with all optimisation; its path."""
+def cargo_bench(name: str, tree: Path = ROOT) -> Path:
+    """Compile one of core/engine/benches with all optimisation; its path. In another tree with that tree's PJSIP."""
     environment = cargo_environment()
+    if tree != ROOT:
+        environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
+        environment.pop("VC_PJSIP_PREFIX", None)
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
         raise Failed("no cargo on the PATH: `./justw test` installs one")
@@ -38,7 +41,7 @@ def cargo_bench(name: str) -> Path:
     with step(f"Building the benchmark {name}", log="bench", expect="about 1 min", silent_s=3):
         done = subprocess.run(
             [*command, "--no-run", "--message-format=json"],
-            cwd=ROOT,
+            cwd=tree,
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
