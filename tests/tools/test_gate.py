@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench import gate
+from tools.bench import gate, programs
 from tools.bench.gate import Measure, Times, judge
 from tools.bench.history import Repository
 from tools.bench.slowdown import slowdown
+from tools.step import Failed
 
 NAMES = ("voice activity", "decode")
 
 
-def noisy(factor: float, seed: int, noise: float = 0.15) -> Measure:
+def noisy(factor: float, seed: int, noise: float = 0.08) -> Measure:
     """A program whose runs vary, mostly upwards, as on a machine that others use."""
     draw = random.Random(seed)
 
@@ -162,7 +163,7 @@ def test_without_a_base_or_a_change_nothing_is_built(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(gate, "ROOT", checkout.root)
-    monkeypatch.setattr(gate.programs, "cargo_bench", lambda *_: pytest.fail("it was built"))
+    monkeypatch.setattr(programs, "cargo_bench", lambda *_: pytest.fail("it was built"))
     checkout.commit(CALL, 1)
     assert gate.main([]) == 0
     assert "skipped: there is no merge base" in capsys.readouterr().out
@@ -180,12 +181,12 @@ def test_a_base_that_does_not_build_is_told_and_passes(
 ) -> None:
     def build(name: str, tree: Path = checkout.root) -> Path:
         if tree != checkout.root:
-            raise gate.Failed("the benchmark does not compile")
+            raise Failed("the benchmark does not compile")
         return tmp_path / name
 
     monkeypatch.setattr(gate, "ROOT", checkout.root)
     monkeypatch.setattr(gate, "OUT", tmp_path / "out")
-    monkeypatch.setattr(gate.programs, "cargo_bench", build)
+    monkeypatch.setattr(programs, "cargo_bench", build)
     checkout.commit("core/engine/benches/gate.rs", 1)
     checkout.branch("work")
     checkout.commit(CALL, 2)

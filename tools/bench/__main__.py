@@ -18,8 +18,10 @@ def main(arguments: list[str]) -> int:
     name, *options = arguments
     if name == "transport":
         return transport.main(options)
-    if name in ("srtp", "gate"):
-        return {"srtp": srtp, "gate": gate}[name].main(options)
+    if name == "srtp":
+        return srtp.main(options)
+    if name == "gate":
+        return gate.main(options)
     if name not in programs.names():
         raise Failed(
             f"there is no benchmark {name}; there are transport, {', '.join(programs.names())}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`just bench gate`: is the media path of this tree slower than that of its merge base?
 
-The same benchmark (core/engine/benches/gate.rs) is built in both trees and run in turns. It fails when the lower bound of
-the slowdown's 95 % confidence interval is above 10 % in one of its figures, and again when that is measured anew. A commit
-with the trailer `Slower-on-purpose: WHY` makes it tell instead of fail. `--prove` shows what it finds of a deliberate
-slowdown and of none.
+The same benchmark (core/engine/benches/gate.rs) is built in both trees and run in turns. It fails when the lower bound
+of the slowdown's 95 % confidence interval is above 10 % in one of its figures, and again when that is measured anew. A
+commit with the trailer `Slower-on-purpose: WHY` makes it tell instead of fail. `--prove` shows what it finds of a
+deliberate slowdown and of none.
 """
 
 from __future__ import annotations

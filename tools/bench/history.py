@@ -14,7 +14,10 @@ from pathlib import Path
 MEDIA_PATH = (
     *("Cargo.toml", "Cargo.lock", "core/engine/Cargo.toml"),
     *("core/engine/build.rs", "core/engine/vad_weights.rs"),
-    *(f"core/engine/src/{name}" for name in ("media", "signal", "transport", "record", "events.rs")),
+    *(
+        f"core/engine/src/{name}"
+        for name in ("media", "signal", "transport", "record", "events.rs")
+    ),
 )
 ON_MAIN_S = 3 * 3600
 """On main itself: what main was this long before its tip."""
@@ -74,7 +77,8 @@ class Repository:
         into.mkdir(parents=True)
         with tarfile.open(fileobj=BytesIO(done.stdout)) as tar:
             if hasattr(tarfile, "data_filter"):
-                tar.extractall(into, filter="data")
+                # The image's overlay has links to absolute paths: "data" refuses them.
+                tar.extractall(into, filter="tar")
             else:
                 tar.extractall(into)
 
