@@ -83,6 +83,7 @@ pub(crate) fn run(
             counters.block_ms.swap(0, Ordering::Relaxed),
         ));
         shard.tick(phase, now);
+        counters.worked.record(now_ns().saturating_sub(now));
         next += PHASE_NS;
         phase = (phase + 1) % PHASES;
     }

@@ -158,6 +158,8 @@ pub(crate) struct ClockCounters {
     pub(crate) max_lateness_us: Counter,
     /// Of each phase, ns.
     pub(crate) lateness: Histogram,
+    /// From each phase's wake-up until its calls' events are handed over, ns.
+    pub(crate) worked: Histogram,
     /// The next tick blocks for so long.
     #[cfg(test)]
     pub(crate) block_ms: AtomicU64,
@@ -173,6 +175,7 @@ impl ClockCounters {
             skipped_ticks: Counter::default(),
             max_lateness_us: Counter::default(),
             lateness: Histogram::default(),
+            worked: Histogram::default(),
             #[cfg(test)]
             block_ms: AtomicU64::new(0),
         }

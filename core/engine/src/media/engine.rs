@@ -368,6 +368,13 @@ impl MediaEngine {
         all
     }
 
+    /// From the wake-up of the phases of all ticks until their events were handed over, ns.
+    pub fn worked(&self) -> Distribution {
+        let mut all = Distribution::default();
+        self.workers.iter().for_each(|w| w.clock.worked.add_to(&mut all));
+        all
+    }
+
     /// Counters of one call, `None` once its `Closed` event was drained.
     pub fn call_stats(&self, call: u64) -> Option<CallStats> {
         self.known(call).map(|known| known.counters.stats())

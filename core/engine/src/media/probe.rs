@@ -50,6 +50,19 @@ impl Probe {
     /// # Errors
     /// The system's error when sockets are refused.
     pub fn with_codec(calls: usize, codec: Codec, pcm: &[i16]) -> io::Result<Probe> {
+        Probe::with_config(calls, codec, &MediaConfig::default(), |_| pcm.to_vec())
+    }
+
+    /// The same with other settings, each call playing what `pcm` has for its number.
+    ///
+    /// # Errors
+    /// The system's error when sockets are refused.
+    pub fn with_config(
+        calls: usize,
+        codec: Codec,
+        cfg: &MediaConfig,
+        pcm: impl Fn(usize) -> Vec<i16>,
+    ) -> io::Result<Probe> {
         let commands = Arc::new(ArrayQueue::new(calls * 4));
         let garbage = Arc::new(ArrayQueue::new(calls * 8));
         let (out, inbox) = rings(calls, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
@@ -70,17 +83,17 @@ impl Probe {
             let playout = Playout::new(call, VecDeque::with_capacity(FIRST_ROOM), level.clone());
             let identity = Identity::from_random(&[place as u8; 32]);
             let c = Arc::new(CallCounters::default());
-            let cfg = MediaConfig::default();
-            let media = Call::new(call, &cfg, identity, playout, None, Arc::clone(&c));
+            let media = Call::new(call, cfg, identity, playout, None, Arc::clone(&c));
             counters.push(c);
             let params = MediaParams::plain(
                 codec,
                 if codec == Codec::G722 { 9 } else { 8 },
                 addresses.get(place ^ 1).copied().unwrap_or(([127, 0, 0, 1], 9).into()),
             );
+            let pcm = pcm(place);
             level.samples.fetch_add(pcm.len() as u64, std::sync::atomic::Ordering::Relaxed);
             level.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let push = Push { entry: Entry::Audio { turn: 1, pcm: pcm.to_vec() }, room: None };
+            let push = Push { entry: Entry::Audio { turn: 1, pcm }, room: None };
             let line = Box::new(Line::new(media, sockets));
             for command in [
                 Command::Add { place, phase: place / 2 % PHASES, line },
@@ -139,6 +152,19 @@ impl Probe {
         }
         self.forget();
         parts
+    }
+
+    /// The speaking half of a tick, without the system's part: play-out, mixing and encoding of all calls, in units of
+    /// `clock`. The datagrams are thrown away.
+    pub fn speak(&mut self, clock: impl Fn() -> u64) -> u64 {
+        let begin = clock();
+        for phase in 0..PHASES {
+            self.now_ns += TICK_NS / PHASES as u64;
+            self.shard.send_with(phase, self.now_ns, |_, _, _, _, _| true);
+        }
+        let took = clock() - begin;
+        self.forget();
+        took
     }
 
     /// One tick in which it is timed, in units of `clock`, what each RTP datagram takes from when

@@ -315,14 +315,27 @@ impl Shard {
     }
 
     pub(crate) fn send(&mut self, phase: usize, now_ns: u64) {
+        self.send_with(phase, now_ns, |srtp, sockets, port, to, data| {
+            srtp.send(sockets, port, to, data)
+        });
+    }
+
+    /// Gives each of the phase's datagrams to `on`, which says whether it was sent.
+    #[inline]
+    pub(crate) fn send_with(
+        &mut self,
+        phase: usize,
+        now_ns: u64,
+        mut on: impl FnMut(&mut Guard, &RtpSockets, Port, SocketAddr, &[u8]) -> bool,
+    ) {
         let Some(phase) = self.phases.get(phase) else { return };
         for (i, place) in phase.active.iter().enumerate() {
             let next = phase.active.get(i + 1).and_then(|p| self.lines.get(*p)?.as_deref());
             next.inspect(|line| line.call.prefetch_send());
             let Some(Some(line)) = self.lines.get_mut(*place) else { continue };
             let Line { call, sockets, srtp } = &mut **line;
-            call.send(now_ns, &mut self.out, &mut |port, to, data| {
-                srtp.send(sockets, port, to, data)
+            call.send(now_ns, &mut self.out, &mut |port, to, data: &[u8]| {
+                on(srtp, sockets, port, to, data)
             });
         }
     }
