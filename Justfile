@@ -71,6 +71,11 @@ bundle-repro arch: _venv
 image provider arch: _venv
     @{{ python }} -m tools.system {{ if provider == "buildroot" { "image-buildroot" } else { "image" } }} && {{ python }} -m image build "$1" "$2"
 
+# Sign VERSION of ARCH's image as an update into out/ota/; key by --cert and --key, files or PKCS#11 (docs/updates.md); as root
+[group('image')]
+ota-bundle arch version *options: _venv
+    @{{ python }} -m tools.system image && {{ python }} -m ota "$@"
+
 # Prove that two builds of ARCH's disk, in two folders at two times, are the same bit by bit; as root
 [group('image')]
 image-repro arch: _venv

@@ -41,7 +41,7 @@ TYPED = {
     "app": ("app/voice_edge", "app/standins", "core/python/voicecore"),
     "tests of voicecore": ("core/python/tests",),
     "tests of the app": ("app/tests",),
-    "image": ("image", "bundle"),
+    "image": ("image", "bundle", "ota"),
     "reference": ("core/reference",),
     "tests": ("tests",),
 }
