@@ -24,6 +24,11 @@
 /* TLS without a certificate of ours has outgoing connections only; the shim starts to listen by itself when there is one. */
 #define PJSIP_TLS_TRANSPORT_DONT_CREATE_LISTENER 1
 
+/* Each call keeps some eight copies of a description, with room for as many. What is longer is cut to what we could use before
+ * PJSIP reads it (src/slim.rs). */
+#define PJMEDIA_MAX_SDP_FMT 16
+#define PJMEDIA_MAX_SDP_ATTR 40
+
 #define PJMEDIA_HAS_VIDEO 0
 #define PJMEDIA_HAS_SRTP 1
 #define PJMEDIA_RESAMPLE_IMP PJMEDIA_RESAMPLE_NONE

@@ -186,24 +186,30 @@ static void end_pending_invite(const pjsip_inv_session *inv)
 static void on_disconnected(vc_call *call, const pjsip_event *e)
 {
     pjsip_inv_session *inv = call->inv;
+    static const pj_str_t EARLY = {"BYE before the call was answered", 32};
     unsigned status = inv->cause ? (unsigned)inv->cause : PJSIP_SC_OK;
+    const pj_str_t *reason = &inv->cause_text;
     pj_bool_t received = e && e->type == PJSIP_EVENT_TSX_STATE && e->body.tsx_state.type == PJSIP_EVENT_RX_MSG;
     /* What we end ourselves was told before. Left are: the peer, silence (408) and our own sockets. */
     pj_bool_t by_remote = call->outgoing && !call->media_up
                               ? received
                               : status != PJSIP_SC_REQUEST_TIMEOUT && status != PJSIP_SC_TSX_TRANSPORT_ERROR;
+    if (!call->answered && status / 100 == 2) {
+        /* BYE inside of an early dialog (RFC 3261 15): 200 is its answer, not what became of the call. */
+        status = PJSIP_SC_REQUEST_TERMINATED;
+        reason = &EARLY;
+        by_remote = PJ_TRUE;
+    }
     end_pending_invite(inv);
     if (vc_dial_again(call, status, received ? e->body.tsx_state.src.rdata : NULL)) {
         vc_call_drop(call);
         return;
     }
-    vc_call_told(call, status, &inv->cause_text, by_remote);
+    vc_call_told(call, status, reason, by_remote);
     vc_transfer_call_over(call);
     vc_dial_done(call);
     call_forget(call);
 }
-
-static void on_media(pjsip_inv_session *inv, pj_status_t status);
 
 static void on_state(pjsip_inv_session *inv, pjsip_event *e)
 {
@@ -225,6 +231,7 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
         }
         break;
     case PJSIP_INV_STATE_CONNECTING:
+        call->answered = PJ_TRUE;
         /* Our ACK goes out within this event, unless nothing can be sent to the peer's Contact. */
         if (call->outgoing && call->doomed == 0) {
             vc_call_doom(call, PJSIP_SC_BAD_GATEWAY);
@@ -248,7 +255,7 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
             vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
         } else {
             if (vc_fork_confirmed(call)) {
-                on_media(inv, PJ_SUCCESS);
+                vc_on_media(inv, PJ_SUCCESS);
             }
             vc_emit(&event);
         }
@@ -259,83 +266,6 @@ static void on_state(pjsip_inv_session *inv, pjsip_event *e)
     default:
         break;
     }
-}
-
-static void on_media(pjsip_inv_session *inv, pj_status_t status)
-{
-    vc_call *call = vc_call_of(inv);
-    const pjmedia_sdp_session *local, *remote;
-    vc_event event = {.kind = VC_EV_MEDIA};
-    const char *no_srtp;
-    if (call == NULL || call->told) {
-        return;
-    }
-    if (status != PJ_SUCCESS) {
-        vc_log(2, call->media_up ? "a new offer does not fit; the session stays as it was"
-                                 : "offer and answer do not fit");
-        return;
-    }
-    if (pjmedia_sdp_neg_get_active_local(inv->neg, &local) != PJ_SUCCESS ||
-        pjmedia_sdp_neg_get_active_remote(inv->neg, &remote) != PJ_SUCCESS ||
-        !vc_media_describe(local, remote, &event.media)) {
-        vc_log(2, "the SDP agreed on has no audio that can be run");
-        if (!call->media_up && inv->state >= PJSIP_INV_STATE_CONNECTING) {
-            vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
-        }
-        return;
-    }
-    no_srtp = vc_srtp_agreed(call, local, remote, &event.text[0], &event.text[1]);
-    if (no_srtp) {
-        /* Without keys of both sides there is nothing that could be sent or heard. */
-        vc_log(2, no_srtp);
-        vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
-        return;
-    }
-    call->media_up = PJ_TRUE;
-    vc_fork_agreed(call, remote);
-    event.id = call->id;
-    event.flag = inv->invite_tsx && inv->invite_tsx->transport &&
-                 (inv->invite_tsx->transport->flag & PJSIP_TRANSPORT_SECURE);
-    vc_emit(&event);
-    if (call->outgoing && inv->state < PJSIP_INV_STATE_CONNECTING) {
-        vc_event early = {.kind = VC_EV_EARLY, .id = call->id};
-        vc_emit(&early);
-    }
-}
-
-/* re-INVITE or UPDATE with an offer: answered from our full SDP, so that the peer may change codec (RFC 3264 8). Without an
- * answer set here PJSIP sends 488 and keeps the session. */
-static void on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_param *param)
-{
-    vc_call *call = vc_call_of(inv);
-    pjmedia_sdp_session *answer;
-    const char *why;
-    if (call == NULL || call->sdp == NULL || (!call->media_up && !call->late)) {
-        return;
-    }
-    if (!vc_media_offer_ok(param->offer, vc_ep->codecs & vc_media_codecs(call->sdp))) {
-        vc_log(2, "a new offer has no common codec; refused");
-        return;
-    }
-    if (!vc_target_reachable(param->offer, call->sdp) ||
-        (param->rdata && vc_target_loops(param->offer, &param->rdata->pkt_info.src_addr))) {
-        vc_log(2, "a new offer names an address that media is not sent to; refused");
-        return;
-    }
-    answer = vc_srtp_answer(inv->pool_prov, call->sdp, param->offer, &why);
-    if (answer == NULL) {
-        vc_log(2, why);
-        return;
-    }
-    vc_shape_answer(inv->pool_prov, answer, param->offer);
-    pjsip_inv_set_sdp_answer(inv, answer);
-}
-
-static void on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer)
-{
-    vc_call *call = vc_call_of(inv);
-    *offer = call && call->sdp ? vc_srtp_offer(inv->pool_prov, call->sdp, call) : NULL;
-    vc_shape_offer(inv, *offer);
 }
 
 static void add_capability(pjsip_tx_data *tdata, int type)
@@ -367,9 +297,7 @@ static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *
     if (call && pj_strcmp2(name, "PRACK") == 0) {
         vc_early_on_prack(call);
     }
-    if (tsx->method.id == PJSIP_BYE_METHOD && inv->state == PJSIP_INV_STATE_DISCONNECTED) {
-        status = PJSIP_SC_CALL_TSX_DOES_NOT_EXIST; /* the dialog is kept for its transactions only (RFC 3261 15.1.2) */
-    } else if (tsx->method.id == PJSIP_INVITE_METHOD || tsx->method.id == PJSIP_BYE_METHOD ||
+    if (tsx->method.id == PJSIP_INVITE_METHOD || tsx->method.id == PJSIP_BYE_METHOD ||
                tsx->method.id == PJSIP_CANCEL_METHOD || pj_strcmp2(name, "UPDATE") == 0 ||
                pj_strcmp2(name, "PRACK") == 0) {
         return;
@@ -441,9 +369,9 @@ pj_status_t vc_calls_init(pjsip_endpoint *sip)
     callback.on_state_changed = &on_state;
     callback.on_new_session = &on_new_session;
     callback.on_tsx_state_changed = &on_tsx;
-    callback.on_rx_offer2 = &on_offer;
-    callback.on_create_offer = &on_create_offer;
-    callback.on_media_update = &on_media;
+    callback.on_rx_offer2 = &vc_on_offer;
+    callback.on_create_offer = &vc_on_create_offer;
+    callback.on_media_update = &vc_on_media;
     callback.on_redirected = &vc_on_redirected;
     return pjsip_inv_usage_init(sip, &callback);
 }

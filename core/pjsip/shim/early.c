@@ -17,7 +17,7 @@ static void tell_early(vc_call *call)
 
 void vc_early_on_prack(vc_call *call)
 {
-    if (call->early) {
+    if (call->early && call->reliable.heard) {
         tell_early(call);
     }
 }

@@ -186,6 +186,7 @@ static pj_status_t stack_init(vc_endpoint *ep, const vc_config *config)
         status = pjsip_tpmgr_set_state_cb(pjsip_endpt_get_tpmgr(ep->sip), &on_transport);
     }
     if (status == PJ_SUCCESS) status = vc_guard_init(ep->sip);
+    if (status == PJ_SUCCESS) status = vc_within_init(ep->sip);
     if (status == PJ_SUCCESS) {
         status = pjsip_tpmgr_set_drop_data_cb(pjsip_endpt_get_tpmgr(ep->sip), &vc_on_dropped);
     }
@@ -218,6 +219,7 @@ int vc_create(const vc_config *config, vc_event_fn emit, void *user, vc_endpoint
     ep->emit = emit;
     ep->user = user;
     ep->sdes = config->sdes;
+    ep->slim = config->slim;
     ep->codecs = config->codecs;
     ep->max_calls = config->max_calls;
     pj_caching_pool_init(&ep->caching, NULL, 4 * 1024 * 1024);

@@ -172,6 +172,26 @@ static void on_state(pjsip_transport *tp, pjsip_transport_state state, const pjs
     }
 }
 
+/* Before anybody reads the description of a message. */
+static void slim_body(pjsip_rx_data *rdata)
+{
+    pjsip_msg_body *body = rdata->msg_info.msg->body;
+    pjsip_media_type sdp;
+    if (body == NULL || vc_ep == NULL) {
+        return;
+    }
+    pjsip_media_type_init2(&sdp, "application", "sdp");
+    if (pj_stricmp2(&body->content_type.type, "multipart") == 0) {
+        pjsip_multipart_part *part = pjsip_multipart_find_part(body, &sdp, NULL);
+        body = part ? part->body : NULL;
+    } else if (pjsip_media_type_cmp(&body->content_type, &sdp, PJ_FALSE) != 0) {
+        body = NULL;
+    }
+    if (body && body->data) {
+        body->len = (unsigned)vc_ep->slim(body->data, body->len);
+    }
+}
+
 static pj_bool_t on_rx_request(pjsip_rx_data *rdata)
 {
     const pjsip_method *method = &rdata->msg_info.msg->line.req.method;
@@ -184,7 +204,18 @@ static pj_bool_t on_rx_request(pjsip_rx_data *rdata)
             query.flags |= VC_GATE_IN_DIALOG;
         }
     }
-    return !passes(rdata, &query) || !vc_strict(rdata);
+    if (!passes(rdata, &query) || !vc_strict(rdata)) {
+        return PJ_TRUE;
+    }
+    slim_body(rdata);
+    return PJ_FALSE;
+}
+
+static pj_bool_t on_rx_response(pjsip_rx_data *rdata)
+{
+    vc_bounds_response(rdata);
+    slim_body(rdata);
+    return PJ_FALSE;
 }
 
 static pj_status_t on_tx_request(pjsip_tx_data *tdata)
@@ -213,7 +244,7 @@ static pjsip_module guard_module = {
     NULL,
     NULL,
     &on_rx_request,
-    NULL,
+    &on_rx_response,
     &on_tx_request,
     NULL,
     NULL,

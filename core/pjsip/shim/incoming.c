@@ -16,17 +16,6 @@ static void refuse_full(pjsip_rx_data *rdata)
     vc_refuse(rdata, PJSIP_SC_SERVICE_UNAVAILABLE, "all calls that max_calls allows are up", &list);
 }
 
-static void refuse_type(pjsip_rx_data *rdata)
-{
-    const pjsip_hdr *accept = pjsip_endpt_get_capability(vc_ep->sip, PJSIP_H_ACCEPT, NULL);
-    pjsip_hdr list;
-    pj_list_init(&list);
-    if (accept) {
-        pj_list_push_back(&list, pjsip_hdr_clone(rdata->tp_info.pool, accept));
-    }
-    vc_refuse(rdata, PJSIP_SC_UNSUPPORTED_MEDIA_TYPE, "body is not application/sdp", &list);
-}
-
 /* Prints the bare URI; 0 when it does not fit or is of a scheme that cannot be a party of a call. */
 static int print_uri(pj_pool_t *pool, pjsip_uri_context_e context, const pjsip_uri *uri, vc_str *out)
 {
@@ -50,15 +39,23 @@ static int print_uri(pj_pool_t *pool, pjsip_uri_context_e context, const pjsip_u
 /* Whether the body is good. Sets *has_offer. */
 static pj_bool_t check_offer(pjsip_rx_data *rdata, uint32_t *has_offer)
 {
-    pjsip_rdata_sdp_info *info = pjsip_rdata_get_sdp_info(rdata);
+    pjsip_rdata_sdp_info *info;
+    const char *why;
+    pjsip_hdr list;
     *has_offer = 0;
     if (rdata->msg_info.msg->body == NULL || rdata->msg_info.msg->body->len == 0) {
         return PJ_TRUE;
     }
-    if (info->body.ptr == NULL) {
-        refuse_type(rdata);
+    pj_list_init(&list);
+    why = vc_body_refused(rdata, &list);
+    if (why) {
+        vc_refuse(rdata, PJSIP_SC_UNSUPPORTED_MEDIA_TYPE, why, &list);
         return PJ_FALSE;
     }
+    if (rdata->msg_info.msg->body == NULL) {
+        return PJ_TRUE; /* it was optional */
+    }
+    info = pjsip_rdata_get_sdp_info(rdata);
     /* PJSIP's scanner takes NUL for a character like others; RFC 8866 9 forbids it. */
     if (memchr(info->body.ptr, 0, (size_t)info->body.slen) != NULL) {
         vc_refuse(rdata, PJSIP_SC_BAD_REQUEST, "NUL in the SDP", NULL);

@@ -33,6 +33,7 @@ typedef struct vc_offering {
     enum { VC_OFFER_NONE = 0, VC_OFFER_WAITS, VC_OFFER_SENT } state;
     unsigned tries;
     pj_bool_t update; /* sent as UPDATE */
+    pj_bool_t agreed; /* its answer can be run */
     pjsip_transaction *tsx;
     pj_timer_entry again;
 } vc_offering;
@@ -54,6 +55,14 @@ typedef struct vc_call {
     pj_bool_t late;      /* we sent INVITE without offer */
     pj_bool_t early;     /* 183 with SDP was sent */
     pj_bool_t proved;    /* and the caller has it */
+    struct {
+        pj_bool_t pending, sdp; /* waits for its PRACK; has a body */
+        pj_bool_t heard;        /* the caller has one with a body */
+        pj_uint32_t rseq, cseq;
+    } reliable;                 /* the response that went out last (within.c) */
+    pj_bool_t answered;         /* a 2xx came or went */
+    pj_bool_t secure;           /* SRTP is agreed on */
+    unsigned codec;             /* VC_CODEC_* that runs */
     unsigned redirects;  /* followed so far */
     vc_offering offering;
     vc_fork *forks, *heard_fork; /* of our INVITE: who sent an early answer, and whose media runs */
@@ -104,6 +113,7 @@ struct vc_endpoint {
     vc_event_fn emit;
     void *user;
     vc_sdes_fn sdes;
+    vc_slim_fn slim;
     vc_gate_fn gate; /* NULL: all pass */
     vc_refusal_fn refusal;
     unsigned codecs;
@@ -263,6 +273,7 @@ pjmedia_sdp_session *vc_srtp_offer(pj_pool_t *pool, const pjmedia_sdp_session *f
 const char *vc_srtp_agreed(const vc_call *call, const pjmedia_sdp_session *local, const pjmedia_sdp_session *remote,
                            vc_str *our, vc_str *their);
 void vc_srtp_forget(vc_call *call);
+pj_bool_t vc_srtp_has_keys(const pjmedia_sdp_session *sdp); /* of a description of ours */
 
 /* policy.c */
 const vc_policy *vc_policy_of(unsigned port);
@@ -278,6 +289,20 @@ void vc_offer_drop(vc_call *call);
 /* forks.c */
 void vc_fork_agreed(vc_call *call, const pjmedia_sdp_session *answer);
 pj_bool_t vc_fork_confirmed(vc_call *call);
+
+/* negotiate.c */
+void vc_on_media(pjsip_inv_session *inv, pj_status_t status);
+void vc_on_offer(pjsip_inv_session *inv, struct pjsip_inv_on_rx_offer_cb_param *param);
+void vc_on_create_offer(pjsip_inv_session *inv, pjmedia_sdp_session **offer);
+
+/* within.c */
+pj_status_t vc_within_init(pjsip_endpoint *sip);
+void vc_within_sent(const pjsip_tx_data *tdata);
+const char *vc_body_refused(pjsip_rx_data *rdata, pjsip_hdr *list);
+
+/* bounds.c */
+const char *vc_bounds_request(pjsip_rx_data *rdata);
+void vc_bounds_response(pjsip_rx_data *rdata);
 
 /* early.c */
 void vc_early_on_prack(vc_call *call);

@@ -78,6 +78,7 @@ static void offer_try(vc_call *call)
                     : pjsip_inv_reinvite(call->inv, NULL, offer, &tdata);
     if (status == PJ_SUCCESS) {
         call->offering.state = VC_OFFER_SENT;
+        call->offering.agreed = PJ_FALSE;
         call->offering.update = update;
         call->offering.tsx = NULL;
         status = pjsip_inv_send_msg(call->inv, tdata);
@@ -107,6 +108,21 @@ static unsigned retry_after_ms(pjsip_event *e)
     return after && after->ivalue >= 0 && after->ivalue <= 10 ? (unsigned)after->ivalue * 1000 + 10 : 0;
 }
 
+/* 2xx with an answer that we cannot run, such as a codec that was not offered. A peer that lists the codec of before goes on
+ * with it, as we do; with another one nobody would hear anything, so the call ends. */
+static unsigned not_agreed(vc_call *call, pjsip_event *e)
+{
+    const pjsip_rdata_sdp_info *info =
+        e->body.tsx_state.type == PJSIP_EVENT_RX_MSG ? pjsip_rdata_get_sdp_info(e->body.tsx_state.src.rdata) : NULL;
+    if (info && info->sdp && (vc_media_codecs(info->sdp) & call->codec) == 0 && vc_media_codecs(info->sdp) != 0) {
+        vc_log(2, "the peer answers our offer with a codec that was not in it; the call ends");
+        vc_call_doom(call, PJSIP_SC_NOT_ACCEPTABLE_HERE);
+    } else {
+        vc_log(2, "the peer's answer does not fit our offer; the call goes on as it was");
+    }
+    return PJSIP_SC_NOT_ACCEPTABLE_HERE;
+}
+
 void vc_offer_on_tsx(vc_call *call, pjsip_transaction *tsx, pjsip_event *e)
 {
     vc_offering *offering = &call->offering;
@@ -127,6 +143,9 @@ void vc_offer_on_tsx(vc_call *call, pjsip_transaction *tsx, pjsip_event *e)
         wait = glare_ms(call) + 1;
     } else if (status == PJSIP_SC_INTERNAL_SERVER_ERROR) {
         wait = retry_after_ms(e);
+    }
+    if (status / 100 == 2 && !offering->agreed) {
+        status = not_agreed(call, e);
     }
     if (wait && ++offering->tries < TRIES && !call->told) {
         offer_later(call, wait);

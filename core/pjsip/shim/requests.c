@@ -147,6 +147,9 @@ static pj_status_t on_tx_request(pjsip_tx_data *tdata)
 
 static pj_status_t on_tx_response(pjsip_tx_data *tdata)
 {
+    if (vc_ep) {
+        vc_within_sent(tdata);
+    }
     return add_agent(tdata, "Server");
 }
 

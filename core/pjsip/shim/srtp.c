@@ -190,6 +190,12 @@ const char *vc_srtp_agreed(const vc_call *call, const pjmedia_sdp_session *local
     return NULL;
 }
 
+pj_bool_t vc_srtp_has_keys(const pjmedia_sdp_session *sdp)
+{
+    vc_str lines[LINES_MAX];
+    return sdp->media_count > 0 && lines_of(sdp->media[0], lines) > 0;
+}
+
 /* Whether two lines say the same but for their tags. */
 static pj_bool_t same_key(vc_str a, vc_str b)
 {

@@ -80,6 +80,8 @@ pj_bool_t vc_strict(pjsip_rx_data *rdata)
     } else if (method->id == PJSIP_INVITE_METHOD && rdata->msg_info.to->tag.slen == 0 && !accepts_sdp(msg)) {
         status = PJSIP_SC_NOT_ACCEPTABLE;
         why = "Accept does not take application/sdp";
+    } else if (method->id != PJSIP_ACK_METHOD) {
+        why = vc_bounds_request(rdata);
     }
     if (why == NULL) {
         return PJ_TRUE;

@@ -103,12 +103,16 @@ typedef struct vc_picked {
 typedef int (*vc_sdes_fn)(int answering, const vc_str *theirs, uint32_t their_count, const vc_str *ours,
                           uint32_t our_count, vc_picked *picked);
 
+/* Cuts a description that is longer than PJSIP has room for, in its place; gives its new length. No state, no calls back. */
+typedef size_t (*vc_slim_fn)(uint8_t *text, size_t len);
+
 typedef struct vc_config {
     vc_str user_agent;
     uint32_t log_level;
     uint32_t codecs; /* VC_CODEC_* bits */
     uint32_t max_calls;
     vc_sdes_fn sdes;
+    vc_slim_fn slim;
     int32_t wake_fd; /* owned by the endpoint from vc_create on, whatever it returns */
 } vc_config;
 

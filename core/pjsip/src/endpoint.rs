@@ -18,6 +18,7 @@ use crate::gate::{on_query, Gate};
 use crate::refuse::on_refusal;
 use crate::sdes::sdes;
 use crate::sink::{bytes, on_event, Sink};
+use crate::slim::slim;
 use crate::types::{CallId, Credentials, EndpointConfig, EndpointStats, SipEvent};
 
 /// How long [`Endpoint::shutdown`] waits for answers to its BYEs and REGISTERs.
@@ -86,6 +87,7 @@ impl Endpoint {
             codecs,
             max_calls,
             sdes,
+            slim,
             wake_fd: rx.into_raw_fd(),
         };
         let mut raw = ptr::null_mut();

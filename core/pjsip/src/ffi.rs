@@ -126,6 +126,8 @@ pub(crate) struct Picked {
 pub(crate) type SdesFn =
     unsafe extern "C" fn(c_int, *const Str, u32, *const Str, u32, *mut Picked) -> c_int;
 
+pub(crate) type SlimFn = unsafe extern "C" fn(*mut u8, usize) -> usize;
+
 #[repr(C)]
 pub(crate) struct Config {
     pub user_agent: Str,
@@ -133,6 +135,7 @@ pub(crate) struct Config {
     pub codecs: u32,
     pub max_calls: u32,
     pub sdes: SdesFn,
+    pub slim: SlimFn,
     pub wake_fd: i32,
 }
 

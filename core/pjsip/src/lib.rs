@@ -20,6 +20,7 @@ mod redact;
 mod refuse;
 pub mod sdes;
 mod sink;
+mod slim;
 mod types;
 
 pub use check::{header_text as check_header_text, uri as check_uri};

@@ -160,3 +160,27 @@ fn bad_requests_are_errors() {
     assert_eq!(s.ep.register(&bad).unwrap_err(), SipError::BadArgument("username"));
     assert!(!format!("{good:?}").contains("secret") && !format!("{good:?}").contains("bot"));
 }
+
+#[test]
+fn a_registrar_that_asks_for_years_is_not_followed() {
+    let mut s = Stage::new();
+    for years in ["2000000000", "4294967386", "18446744073709551706"] {
+        let registration = request(&s, 300);
+        let reg = s.ep.register(&registration).unwrap();
+        let extra = format!("Min-Expires: {years}\r\n");
+        let first = s.receive_line("REGISTER");
+        reply(&s, &first, "423 Interval Too Brief", &extra);
+        // PJSIP tries an hour once.
+        let second = s.receive_line("REGISTER");
+        assert_eq!(header(&second, "Expires"), "3601");
+        reply(&s, &second, "423 Interval Too Brief", &extra);
+        assert_eq!(outcome(&mut s), (reg, 423, 0));
+        s.ep.unregister(reg).unwrap();
+        s.settle(Duration::from_millis(20));
+    }
+    let registration = request(&s, 300);
+    s.ep.register(&registration).unwrap();
+    let first = s.receive_line("REGISTER");
+    reply(&s, &first, "423 Interval Too Brief", "Min-Expires: 7200\r\n");
+    assert_eq!(header(&s.receive_line("REGISTER"), "Expires"), "7200", "two hours are followed");
+}

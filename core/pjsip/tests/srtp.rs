@@ -191,6 +191,52 @@ fn a_reinvite_may_bring_a_new_key_and_a_bad_one_leaves_the_session() {
     assert_eq!(keys(&mut s).unwrap().local, ours[0].key);
 }
 
+#[test]
+fn optional_srtp_that_is_up_is_not_taken_away_by_a_reinvite_or_update() {
+    let mut s = Stage::new();
+    let (mut uac, _) =
+        answer(&mut s, &with(OFFER, "RTP/AVP", &line(1, CM, 9)), &full("RTP/AVP")).unwrap();
+    assert!(keys(&mut s).is_some());
+    s.confirmed();
+    s.send(uac.invite(Some(OFFER)));
+    let refused = s.receive();
+    s.send(uac.message("ACK", None));
+    assert_eq!(status(&refused), 488);
+    s.send(uac.request("UPDATE", Some(OFFER)));
+    assert_eq!(status(&s.receive()), 488);
+    let after = s.settle(std::time::Duration::from_millis(20));
+    assert!(!after.iter().any(|e| matches!(e, SipEvent::Media { .. })), "{after:?}");
+    // With a key it goes on, also with another one.
+    s.send(uac.invite(Some(&with(OFFER, "RTP/AVP", &line(1, CM, 10)))));
+    s.receive_line("200");
+    s.send(uac.ack(None));
+    assert!(keys(&mut s).is_some());
+    // A call that began in plain RTP may stay so, and may become secure.
+    let (mut uac, _) = answer(&mut s, OFFER, &full("RTP/AVP")).unwrap();
+    assert!(keys(&mut s).is_none());
+    s.send(uac.invite(Some(&with(OFFER, "RTP/AVP", &line(1, CM, 9)))));
+    s.receive_line("200");
+    s.send(uac.ack(None));
+    assert!(keys(&mut s).is_some());
+}
+
+#[test]
+fn an_answer_that_takes_srtp_away_ends_the_call() {
+    let mut s = Stage::new();
+    let (_, invite) = dialled(&mut s, &full("RTP/AVP"));
+    let ours = crypto_of(body(&invite));
+    reply(&s, &invite, &with(OFFER, "RTP/AVP", &line(ours[0].tag, CM, 9)));
+    s.receive_line("ACK");
+    assert!(keys(&mut s).is_some());
+    let call = s.confirmed();
+    s.ep.offer(call, &full("RTP/AVP")).unwrap();
+    let offer = s.receive_line("INVITE");
+    reply(&s, &offer, OFFER);
+    s.receive_line("ACK");
+    s.receive_line("BYE");
+    assert_eq!(s.ended(), (488, false));
+}
+
 /// Dials with our description and answers the offer; gives offer and request.
 fn dialled(s: &mut Stage, local: &str) -> (String, String) {
     let to = s.peer.local_addr().unwrap();
