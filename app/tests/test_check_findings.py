@@ -82,6 +82,8 @@ PORTS = '[sip]\nbind = "127.0.0.1"\nport = 0\nrtp_ports = [28100, 28119]\nmax_ca
         ("agent", 'greeting = "a\\u0000b"', "agent.greeting", "NUL"),
         ("sip", "user_agent = 'an \"agent\"'", "sip.user_agent", "quotes"),
         ("sip", 'user_agent = "agént"', "sip.user_agent", "ASCII"),
+        ("sip", 'large_requests = "tcp"\ntcp = false', "sip.large_requests", "tcp"),
+        ("sip", 'nameservers = ["192.0.2.53:0"]', "sip.nameservers", "no address of a server"),
         ("sip.guard", 'realm = "a\\\\b"', "sip.guard.realm", "backslashes"),
         ("sip.guard", 'scanners = ["x"]', "sip.guard.scanners", "3 to 64"),
         ("sip.guard", 'acl = ["192.0.2.1/24"]', "sip.guard.acl", "host bits"),
@@ -110,6 +112,13 @@ def test_a_trunk_that_the_core_would_refuse_is_refused_by_check(
     said = refused(tmp_path, MINIMAL + TRUNK.format(registrar=registrar, username=username))
     assert f" {key}: " in said
     assert "name" not in said.partition(": ")[2].replace("username", ""), "it is private"
+
+
+def test_the_name_of_a_trunk_is_a_line_of_a_log(tmp_path: Path) -> None:
+    trunk = '[[sip.trunk]]\nname = "a\\nERROR b"\nserver = "sip:192.0.2.1"\n'
+    said = refused(tmp_path, MINIMAL + trunk)
+    assert " sip.trunk[0].name: " in said
+    assert "control character" in said
 
 
 def test_arrays_without_end(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def _problems(settings: Settings, voicecore: Any) -> Iterator[tuple[str, str, st
 
 def _trunk(trunk: Trunk) -> dict[str, Any]:
     options = trunk_options(trunk)
-    return {name: options[name] for name in _OF_TRUNKS}
+    return {name: options[name] for name in _OF_TRUNKS} | {"name": trunk.name}
 
 
 def _problem(key: str, error: Any) -> tuple[str, str, str]:

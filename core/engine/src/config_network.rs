@@ -44,11 +44,21 @@ pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
             "give PEM files that this user can read; the key belongs to the certificate",
         )
     })?;
-    if config.nameservers.iter().any(|s| s.ip().is_unspecified() || s.ip().is_multicast()) {
+    let useless = |s: &std::net::SocketAddr| {
+        s.ip().is_unspecified() || s.ip().is_multicast() || s.port() == 0
+    };
+    if config.nameservers.iter().any(useless) {
         return Err(bad(
             "nameservers",
-            "an entry is no address of a server".to_owned(),
+            "an entry is no address of a server, or has port 0".to_owned(),
             "write them like 192.0.2.53, or leave it out for those of the system",
+        ));
+    }
+    if config.dialogs.large_over_tcp && !config.tcp {
+        return Err(bad(
+            "large_requests",
+            "\"tcp\" with tcp switched off".to_owned(),
+            "set tcp = true, or large_requests = \"udp\"",
         ));
     }
     Ok(())
@@ -57,7 +67,7 @@ pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pjsip_sys::TlsConfig;
+    use pjsip_sys::{Policy, TlsConfig};
 
     fn field_of(config: &EngineConfig) -> &'static str {
         validate(config).map_or_else(|e| e.field, |()| "")
@@ -70,8 +80,10 @@ mod tests {
         let cert = || Some("/nowhere/cert.pem".into());
         let files = "tls_ca_file, tls_cert_file, tls_key_file";
         let both = TlsConfig { cert_file: cert(), key_file: cert(), ..tls() };
+        let large = Policy { large_over_tcp: true, ..Policy::default() };
         let cases = [
             ("", d()),
+            ("", EngineConfig { dialogs: large, ..d() }),
             ("tls_port", EngineConfig { tls_port: 5060, tls: both.clone(), ..d() }),
             ("rtp_ports", EngineConfig { tls_port: 20_000, ..d() }),
             ("tls_key_file", EngineConfig { tls: TlsConfig { cert_file: cert(), ..tls() }, ..d() }),
@@ -83,6 +95,8 @@ mod tests {
             (files, EngineConfig { tls: both, ..d() }),
             (files, EngineConfig { tls: TlsConfig { ca_file: cert(), ..tls() }, ..d() }),
             ("nameservers", EngineConfig { nameservers: vec![([0, 0, 0, 0], 53).into()], ..d() }),
+            ("nameservers", EngineConfig { nameservers: vec![([192, 0, 2, 53], 0).into()], ..d() }),
+            ("large_requests", EngineConfig { tcp: false, dialogs: large, ..d() }),
         ];
         for (field, config) in cases {
             assert_eq!(field_of(&config), field, "{config:?}");

@@ -20,6 +20,8 @@ pub struct TrunkSettings {
     pub realm: String,
     /// Lifetime of the registration, s.
     pub expires_s: u32,
+    /// What log lines call it.
+    pub name: String,
 }
 
 const URI_REMEDY: &str = "write it as sip:host or sip:host:port, the port from 1 to 65535";
@@ -29,6 +31,14 @@ const URI_REMEDY: &str = "write it as sip:host or sip:host:port, the port from 1
 /// # Errors
 /// [`ConfigError`] with the field as `trunk.…`; its text quotes nothing private.
 pub fn check_trunk(trunk: &TrunkSettings) -> Result<(), ConfigError> {
+    let name = trunk.name.trim();
+    if name.is_empty() || name.chars().count() > 64 || trunk.name.chars().any(char::is_control) {
+        return Err(ConfigError::new(
+            "trunk.name",
+            "empty, longer than 64 characters, or with a control character",
+            "give it a short name on one line",
+        ));
+    }
     let uri = |field, text: Option<&String>, remedy: &str| match text {
         Some(text) if pjsip_sys::check_uri(text, field).is_err() => {
             Err(ConfigError::new(field, "not a SIP URI that can be used", remedy))
@@ -79,6 +89,7 @@ mod tests {
             password: Some("pässword \"quoted\"".into()),
             realm: "*".into(),
             expires_s: 300,
+            name: "büro".into(),
         }
     }
 
@@ -93,6 +104,8 @@ mod tests {
             ("trunk.realm", TrunkSettings { realm: "a\\b".into(), ..good() }),
             ("trunk.password", TrunkSettings { password: Some("a\nb".into()), ..good() }),
             ("trunk.expires_s", TrunkSettings { expires_s: 5, ..good() }),
+            ("trunk.name", TrunkSettings { name: "a\nERROR all is lost".into(), ..good() }),
+            ("trunk.name", TrunkSettings { name: " ".into(), ..good() }),
         ] {
             let error = check_trunk(&bad).unwrap_err();
             assert_eq!(error.field, field);

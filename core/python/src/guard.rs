@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use voicecore_engine::{ConfigError, GuardConfig as Config, Network, Unlisted, User, SCANNERS};
 
 use crate::errors::raise;
+use crate::number::{real, whole};
 
 /// Who may call, and how much. Checked when it becomes part of an EngineConfig.
 #[pyclass(frozen, module = "voicecore")]
@@ -28,7 +29,7 @@ pub fn networks(py: Python<'_>, acl: Option<Vec<String>>) -> PyResult<Option<Vec
     acl.map(|acl| acl.iter().map(one).collect()).transpose()
 }
 
-fn whole<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> PyResult<T> {
+fn ranged<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> PyResult<T> {
     T::try_from(value).map_err(|_| {
         bad(py, field, format!("{value} is out of range"), "see the documentation of GuardConfig")
     })
@@ -53,13 +54,13 @@ impl GuardConfig {
         scanners: Vec<String>,
         realm: &str,
         users: HashMap<String, String>,
-        nonce_s: i64,
-        invites_per_s: f64,
-        invite_burst: i64,
-        calls_per_source: i64,
-        pending_per_source: i64,
+        #[pyo3(from_py_with = whole)] nonce_s: i64,
+        #[pyo3(from_py_with = real)] invites_per_s: f64,
+        #[pyo3(from_py_with = whole)] invite_burst: i64,
+        #[pyo3(from_py_with = whole)] calls_per_source: i64,
+        #[pyo3(from_py_with = whole)] pending_per_source: i64,
         limit_listed: bool,
-        sources_max: i64,
+        #[pyo3(from_py_with = whole)] sources_max: i64,
     ) -> PyResult<Self> {
         let unlisted = match unlisted {
             "silent" => Unlisted::Silent,
@@ -80,13 +81,13 @@ impl GuardConfig {
             scanners,
             realm: realm.to_owned(),
             users: users.into_iter().map(|(name, password)| User { name, password }).collect(),
-            nonce_s: whole(py, "guard.nonce_s", nonce_s)?,
+            nonce_s: ranged(py, "guard.nonce_s", nonce_s)?,
             invites_per_s,
-            invite_burst: whole(py, "guard.invite_burst", invite_burst)?,
-            calls_per_source: whole(py, "guard.calls_per_source", calls_per_source)?,
-            pending_per_source: whole(py, "guard.pending_per_source", pending_per_source)?,
+            invite_burst: ranged(py, "guard.invite_burst", invite_burst)?,
+            calls_per_source: ranged(py, "guard.calls_per_source", calls_per_source)?,
+            pending_per_source: ranged(py, "guard.pending_per_source", pending_per_source)?,
             limit_listed,
-            sources_max: whole(py, "guard.sources_max", sources_max)?,
+            sources_max: ranged(py, "guard.sources_max", sources_max)?,
         };
         inner.validate().map_err(|e| raise(py, &e.into()))?;
         Ok(GuardConfig { inner })

@@ -12,6 +12,7 @@ mod engine;
 mod errors;
 mod events;
 mod guard;
+mod number;
 mod stats;
 mod trunk;
 

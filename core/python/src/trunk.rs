@@ -5,10 +5,12 @@ use pyo3::prelude::*;
 use voicecore_engine::{check_trunk as check, TrunkSettings};
 
 use crate::errors::raise;
+use crate::number::whole;
 
 /// Raises ConfigError when the stack would not take such a trunk.
 #[pyfunction]
-#[pyo3(signature = (*, server, proxy=None, aor=None, username=None, password=None, realm="*", expires_s=300))]
+#[pyo3(signature = (*, server, proxy=None, aor=None, username=None, password=None, realm="*", expires_s=300,
+    name="trunk"))]
 // Keyword arguments of Python, one for each setting.
 #[allow(clippy::too_many_arguments)]
 pub fn check_trunk(
@@ -19,7 +21,8 @@ pub fn check_trunk(
     username: Option<String>,
     password: Option<String>,
     realm: &str,
-    expires_s: i64,
+    #[pyo3(from_py_with = whole)] expires_s: i64,
+    name: &str,
 ) -> PyResult<()> {
     let trunk = TrunkSettings {
         server,
@@ -29,6 +32,7 @@ pub fn check_trunk(
         password,
         realm: realm.to_owned(),
         expires_s: u32::try_from(expires_s).unwrap_or(0),
+        name: name.to_owned(),
     };
     check(&trunk).map_err(|e| raise(py, &e.into()))
 }

@@ -14,6 +14,7 @@ from voicecore import _core
 from voicecore._address import Address
 from voicecore._blocking import run_to_end
 from voicecore._call import Call
+from voicecore._checks import DAY_S, label, patience, seconds, whole
 from voicecore._core import EngineConfig, EngineStats, ThreadStalled
 from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
@@ -129,10 +130,11 @@ class Engine:
             trunk: over which to call: its proxy, our name there, and its credentials unless given here.
 
         Raises:
-            ConfigError: ``srtp`` is none of these.
+            ConfigError: ``srtp`` is none of these, or ``timeout_s`` is negative or no number.
             SignallingError: with the peer's ``status``; ``sip.dial_timeout`` (status 408) when it
                 was not answered within ``timeout_s``. Cancelling this coroutine cancels the call.
         """
+        patience(timeout_s)
         call = await self.place(
             uri,
             username=username,
@@ -185,6 +187,7 @@ class Engine:
             raise SignallingError(
                 f"call {call.id}: its far end has not asked for a transfer", code="sip.not_ready"
             )
+        patience(timeout_s)
         call._transfer_target = None
         new = self._out(self._native.follow_transfer(call.id, username, password), target)
         await self._until_answered(new, timeout_s)
@@ -242,7 +245,14 @@ class Engine:
             retry_first_s: pause after a failure; it doubles, with jitter. Refused credentials wait 12 times as
                 long; Retry-After of the registrar is kept to.
             retry_max_s: longest pause.
+
+        Raises:
+            ConfigError: a number is out of range, or ``name`` is no line of a log.
         """
+        label(name)
+        whole("expires_s", expires_s, 1, 604_800)
+        seconds("retry_first_s", retry_first_s, 0.001)
+        seconds("retry_max_s", retry_max_s, 0.001)
         registration_id = self._native.register(
             name,
             aor,
@@ -303,7 +313,10 @@ class Engine:
             password=password,
             realm=realm,
             expires_s=expires_s,
+            name=name,
         )
+        seconds("options_s", options_s)
+        seconds("options_timeout_s", options_timeout_s, 0.001)
         srtp, registration = checked(srtp), None
         if register:
             if aor is None or username is None or password is None:
@@ -360,8 +373,7 @@ class Engine:
         Raises:
             VoicecoreError: ``engine.not_running``.
         """
-        if not 0 <= retry_after_s <= 86_400:
-            raise ConfigError(f"retry_after_s: {retry_after_s} is out of range; use 0 to 86400")
+        whole("retry_after_s", retry_after_s, 0, DAY_S)
         self._native.set_draining(retry_after_s)
         self._draining = True
 

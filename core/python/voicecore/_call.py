@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from voicecore import _core
 from voicecore._address import Address
+from voicecore._checks import U32, U64, whole
 from voicecore._core import (
     Audio,
     CallEnded,
@@ -223,14 +224,18 @@ class Call(InDialog):
             turn_id: names the stretch of speech for `clear`, `PlayoutStarted`, `PlayoutFinished`.
 
         Raises:
+            ConfigError: ``rate`` or ``turn_id`` is out of range (``turn_id`` has 64 bits, without sign).
             PlayoutFull: more than ``playout_max_s`` would wait; nothing was taken.
             CallGone: the call has ended, or has no audio yet.
         """
         self._raise_if_ended()
+        whole("rate", rate, 1, U32)
+        whole("turn_id", turn_id, 0, U64)
         self._native.play(self._id, pcm, rate, turn_id)
 
     def finish(self, turn_id: int) -> None:
         """No more audio of this turn: `PlayoutFinished` follows when it was heard."""
+        whole("turn_id", turn_id, 0, U64)
         if self._ended is None:
             self._native.finish(self._id, turn_id)
 
@@ -240,6 +245,8 @@ class Call(InDialog):
         `PlayoutFinished` with ``interrupted`` follows for each turn cut off. Audio that is later
         played under a cleared turn is ignored.
         """
+        if turn_id is not None:
+            whole("turn_id", turn_id, 0, U64)
         if self._ended is None:
             self._native.clear(self._id, turn_id)
 

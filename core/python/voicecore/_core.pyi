@@ -56,6 +56,7 @@ def check_trunk(
     password: str | None = None,
     realm: str = "*",
     expires_s: int = 300,
+    name: str = "trunk",
 ) -> None:
     """Whether `Engine.add_trunk` takes such a trunk.
 

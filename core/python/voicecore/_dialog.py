@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from voicecore import _core
 from voicecore._address import Address
+from voicecore._checks import codecs as checked_codecs
+from voicecore._checks import patience
 from voicecore._errors import CallGone, SignallingError
 
 if TYPE_CHECKING:
@@ -98,10 +100,13 @@ class InDialog:
             codecs: only these, of those of the engine; None: as before.
 
         Raises:
-            SignallingError: the far end refused (``status``); all stays as it was.
+            ConfigError: an empty list, or a codec that is not known.
+            SignallingError: the far end refused (``status``), or answered with what was not offered
+                (488): all stays as it was, or the call ends where the codec of before is not in that
+                answer either.
             CallGone: the call has ended.
         """
-        await self._offer(None, codecs)
+        await self._offer(None, checked_codecs(codecs))
 
     async def transfer(
         self, target: str | Address, *, timeout_s: float = 60.0, hangup: bool = True
@@ -159,8 +164,7 @@ class InDialog:
     def _is_answered(self) -> bool:
         raise NotImplementedError
 
-    async def _offer(self, direction: str | None, codecs: Sequence[str] | None) -> None:
-        names = None if codecs is None else list(codecs)
+    async def _offer(self, direction: str | None, names: list[str] | None) -> None:
         # One offer at a time (RFC 3264 section 4); the next one goes out when it is answered.
         async with self._offering:
             status = await self._outcome(
@@ -176,6 +180,7 @@ class InDialog:
     async def _transfer(
         self, begin: Callable[[], None], timeout_s: float, ends: Sequence[InDialog]
     ) -> int:
+        patience(timeout_s)
         self._transfer_accepted = False
         try:
             async with asyncio.timeout(timeout_s):
