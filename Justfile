@@ -40,6 +40,11 @@ check: (_ready "check")
 bench name *options: (_ready "bench")
     @{{ python }} -m tools.bench "$@"
 
+# Carry recorded calls through the plain Python path and through the core: is all the same? (--minutes 20: a slice of it)
+[group('develop')]
+parity *options: (_ready "parity")
+    @{{ python }} -m core.reference.parity "$@"
+
 # Fuzz TARGET (demux, sdp, invite) for SECONDS under sanitizers; an input instead of seconds runs that alone
 [group('develop')]
 fuzz target *what: _venv

@@ -25,6 +25,7 @@ SETS = {
     "build": RUNTIME,
     "demo": RUNTIME,
     "bench": RUNTIME,
+    "parity": RUNTIME,
     "test": (*RUNTIME, "dev"),
     "hil": (*RUNTIME, "dev", "hil"),
     "check": (*RUNTIME, "dev"),

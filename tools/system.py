@@ -124,6 +124,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "demo": (*_BUILD, "speech"),
     "test": (*_BUILD, "speech", "sipp", "baresip"),
     "bench": (*_BUILD, "speech"),
+    "parity": _BUILD,
     "hil": (*_BUILD, "speech", "sipp", "baresip", "ssh"),
     "check": (*_BUILD, "git", "rustfmt", "clippy"),
     "fuzz": (*_BUILD, "fuzzer"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,21 +23,27 @@ CONTEXT = {8000: 32, 16000: 64}
 Samples = NDArray[np.float32]
 
 
+@cache
+def model() -> str:
+    """Path of the pinned model file."""
+    fetched = subprocess.run(
+        [sys.executable, "-m", "tools.fetch", "silero_vad"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return fetched.stdout.strip()
+
+
 class Stock:
     """The model, on one thread."""
 
     def __init__(self) -> None:
-        fetched = subprocess.run(
-            [sys.executable, "-m", "tools.fetch", "silero_vad"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(
-            fetched.stdout.strip(), options, providers=["CPUExecutionProvider"]
+            model(), options, providers=["CPUExecutionProvider"]
         )
 
     def probabilities(self, samples: Samples, rate: int) -> Samples:
