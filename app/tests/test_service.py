@@ -45,6 +45,7 @@ class FakeEngine:
         self.fails = fails
         self.started = self.stopped = self.draining = False
         self.acls: list[Sequence[str] | None] = []
+        self.tls_reloads = 0
         self.calls: list[FakeCall] = []
         self.accounts: list[dict[str, Any]] = []
         self.trunks: list[FakeTrunk] = []
@@ -72,6 +73,9 @@ class FakeEngine:
 
     def drain(self, *, retry_after_s: int = 30) -> None:
         self.draining = True
+
+    def reload_tls(self) -> None:
+        self.tls_reloads += 1
 
     def set_acl(self, acl: Sequence[str] | None) -> None:
         self.acls.append(acl)

@@ -18,6 +18,7 @@ from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
 from .settings import Settings
+from .tls_files import TlsFiles
 from .trunks import Trunks
 
 _log = logging.getLogger(__name__)
@@ -121,6 +122,8 @@ class Service:
         self._draining = False
         self._calls: set[asyncio.Task[None]] = set()
         self._trunks = Trunks(settings)
+        self._tls = TlsFiles(settings)
+        self._engine: EngineLike | None = None
 
     def stop(self) -> None:
         """Ask for a clean stop: no further calls, time for those that are up, then BYE, files closed."""
@@ -132,9 +135,11 @@ class Service:
         return self._draining
 
     def reread(self) -> None:
-        """Take in password files of trunks that have changed. Calls go on."""
+        """Take in password files of trunks and files of TLS that have changed. Calls go on."""
         changed = self._trunks.reread()
         _log.info("passwords read again, %d changed", changed)
+        if self._engine is not None:
+            self._tls.reread(self._engine)
 
     async def run(self) -> None:
         settings = self._settings
@@ -171,6 +176,8 @@ class Service:
         acceptor = asyncio.create_task(self._accept(engine, servers))
         self._trunks.add_to(engine)
         passwords = asyncio.create_task(self._trunks.keep_reading())
+        self._engine = engine
+        certificates = asyncio.create_task(self._tls.keep_reading(engine))
         try:
             host, port = engine.sip_address
             _log.info("ready: SIP on %s port %d", host, port)
@@ -182,6 +189,8 @@ class Service:
             filler.cancel()
             acl.cancel()
             passwords.cancel()
+            certificates.cancel()
+            self._engine = None
             figures = _summary(engine.stats())  # a stopped engine has none
             await engine.stop()
             await self._finish_calls()

@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Checks of settings of TLS, name servers and both IP versions.
 
+use pjsip_sys::TlsConfig;
+
 use crate::config::EngineConfig;
 use crate::error::ConfigError;
+
+/// Whether its files can be used.
+pub(crate) fn check_tls(tls: &TlsConfig) -> Result<(), ConfigError> {
+    pjsip_sys::check_tls(tls).map_err(|e| {
+        ConfigError::new(
+            "tls_ca_file, tls_cert_file, tls_key_file",
+            e.to_string(),
+            "give PEM files that this user can read; the key belongs to the certificate",
+        )
+    })
+}
 
 pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
     let bad = ConfigError::new;
@@ -37,13 +50,7 @@ pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
             "give tls_cert_file and tls_key_file: without them nobody can connect",
         ));
     }
-    pjsip_sys::check_tls(tls).map_err(|e| {
-        bad(
-            "tls_ca_file, tls_cert_file, tls_key_file",
-            e.to_string(),
-            "give PEM files that this user can read; the key belongs to the certificate",
-        )
-    })?;
+    check_tls(tls)?;
     let useless = |s: &std::net::SocketAddr| {
         s.ip().is_unspecified() || s.ip().is_multicast() || s.port() == 0
     };
@@ -67,7 +74,7 @@ pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pjsip_sys::{Policy, TlsConfig};
+    use pjsip_sys::Policy;
 
     fn field_of(config: &EngineConfig) -> &'static str {
         validate(config).map_or_else(|e| e.field, |()| "")

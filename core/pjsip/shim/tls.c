@@ -67,23 +67,28 @@ int vc_tls_check(const vc_tls *tls, char *buf, size_t size)
     return result;
 }
 
+static void setting_of(const vc_tls *tls, pjsip_tls_setting *out)
+{
+    pjsip_tls_setting_default(out);
+    out->proto = PJ_SSL_SOCK_PROTO_TLS1_2 | PJ_SSL_SOCK_PROTO_TLS1_3;
+    out->ca_list_file = tls->ca_file.len ? vc_pj(tls->ca_file) : pj_str(SYSTEM_CA);
+    out->cert_file = vc_pj(tls->cert_file);
+    out->privkey_file = vc_pj(tls->key_file);
+    out->verify_server = PJ_TRUE;
+    out->verify_client = tls->verify_client ? PJ_TRUE : PJ_FALSE;
+    out->require_client_cert = out->verify_client;
+    out->timeout.sec = HANDSHAKE_S;
+    out->reuse_addr = PJ_TRUE;
+    out->initial_timeout = 30;
+}
+
 pj_status_t vc_tls_start(vc_endpoint *ep, const vc_listen *want, const vc_tls *tls, const pjsip_host_port *name,
                          vc_listener *out)
 {
     pjsip_tls_setting setting;
     pj_sockaddr local;
     pj_status_t status;
-    pjsip_tls_setting_default(&setting);
-    setting.proto = PJ_SSL_SOCK_PROTO_TLS1_2 | PJ_SSL_SOCK_PROTO_TLS1_3;
-    setting.ca_list_file = tls->ca_file.len ? vc_pj(tls->ca_file) : pj_str(SYSTEM_CA);
-    setting.cert_file = vc_pj(tls->cert_file);
-    setting.privkey_file = vc_pj(tls->key_file);
-    setting.verify_server = PJ_TRUE;
-    setting.verify_client = tls->verify_client ? PJ_TRUE : PJ_FALSE;
-    setting.require_client_cert = setting.verify_client;
-    setting.timeout.sec = HANDSHAKE_S;
-    setting.reuse_addr = PJ_TRUE;
-    setting.initial_timeout = 30;
+    setting_of(tls, &setting);
     vc_addr_to(&want->bind, &local);
     /* config_site.h keeps this call from listening: without a certificate there are outgoing connections only. */
     status = pjsip_tls_transport_start2(ep->sip, &setting, &local, name, 1, &out->factory);
@@ -98,6 +103,23 @@ pj_status_t vc_tls_start(vc_endpoint *ep, const vc_listen *want, const vc_tls *t
         out->bound = out->factory->local_addr;
     }
     return status;
+}
+
+/* The socket is closed and opened again, within this call: PJSIP keeps what it read with the socket. */
+int vc_tls_reload(vc_endpoint *ep, uint32_t group, const vc_tls *tls)
+{
+    pjsip_tls_setting setting;
+    int result = 0;
+    setting_of(tls, &setting);
+    for (unsigned i = 0; i < ep->listener_count; i++) {
+        vc_listener *listener = &ep->listeners[i];
+        if (listener->kind == VC_TLS && listener->group == group && listener->factory) {
+            pjsip_host_port name = listener->factory->addr_name;
+            pj_status_t status = pjsip_tls_transport_restart2(listener->factory, &setting, &listener->bound, &name);
+            result = status == PJ_SUCCESS ? result : status;
+        }
+    }
+    return result;
 }
 
 /* What PJSIP's bits mean to who has to mend it. */

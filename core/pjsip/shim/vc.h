@@ -213,6 +213,8 @@ typedef struct vc_tls {
 } vc_tls;
 
 int vc_listen_on(vc_endpoint *ep, const vc_listen *want, const vc_tls *tls, vc_addr *bound);
+/* Listeners of the group show the certificate of the files as they are now. */
+int vc_tls_reload(vc_endpoint *ep, uint32_t group, const vc_tls *tls);
 /* VC_ETLS with the reason in buf. */
 int vc_tls_check(const vc_tls *tls, char *buf, size_t size);
 

@@ -306,6 +306,7 @@ extern "C" {
         tls: *const Tls,
         bound: *mut Addr,
     ) -> c_int;
+    pub(crate) fn vc_tls_reload(ep: *mut RawEndpoint, group: u32, tls: *const Tls) -> c_int;
     pub(crate) fn vc_tls_check(tls: *const Tls, buf: *mut u8, size: usize) -> c_int;
     pub(crate) fn vc_resolved(
         ep: *mut RawEndpoint,

@@ -81,6 +81,22 @@ impl Endpoint {
         self.listen(&Listen { transport, bind, public, group: 0, tls: None })
     }
 
+    /// Reads the files of TLS again for the listeners of a group: new connections show the certificate that is there now, those
+    /// that are up go on. Outgoing connections read theirs each time. Connections that wait to be accepted are refused.
+    ///
+    /// # Errors
+    /// [`SipError::Tls`]: the files cannot be used, and nothing changes. [`SipError::Pj`]: the port cannot be had again.
+    pub fn reload_tls(&mut self, group: u32, tls: &TlsConfig) -> Result<(), SipError> {
+        check_tls(tls)?;
+        let tls = tls_to_c(tls)?;
+        // SAFETY: raw is live until Drop; the paths live over the call, and PJSIP copies them.
+        let status = unsafe { ffi::vc_tls_reload(self.raw, group, &tls) };
+        if status != 0 {
+            return Err(crate::endpoint::error("listening for TLS again", status));
+        }
+        Ok(())
+    }
+
     /// Opens a socket and returns the address it is bound to. TLS without a certificate of ours opens none: it is for
     /// outgoing connections only. Errors: [`SipError::Bind`], [`SipError::Tls`].
     pub fn listen(&mut self, listen: &Listen) -> Result<SocketAddr, SipError> {

@@ -307,6 +307,11 @@ impl Engine {
         self.inner.set_acl(acl).map_err(|e| raise(py, &e))
     }
 
+    /// Reads the files of TLS again.
+    fn reload_tls(&self, py: Python<'_>) -> PyResult<()> {
+        self.inner.reload_tls().map_err(|e| raise(py, &e))
+    }
+
     /// Addresses whose calls have another SRTP mode than the configured one.
     fn set_srtp_of(&self, py: Python<'_>, peers: Vec<(String, String)>) -> PyResult<()> {
         let peers = peers

@@ -15,7 +15,7 @@ import pytest
 from hil.peers.pki import Authority, Identity
 
 from loopback import StartEngine, audio_flows, soon
-from voicecore import Call, ConfigError, Engine, SignallingError
+from voicecore import Call, ConfigError, Engine, EngineConfig, SignallingError, VoicecoreError
 
 
 def free_port() -> int:
@@ -226,3 +226,60 @@ async def test_files_that_cannot_work_are_named(
     with pytest.raises(ConfigError) as caught:
         await start_engine(**given)
     assert says in str(caught.value)
+
+
+async def test_files_that_changed_are_read_again_and_calls_go_on(
+    start_engine: StartEngine, authority: Authority, tmp_path: Path
+) -> None:
+    cert, key = tmp_path / "sip.pem", tmp_path / "sip.key"
+
+    def put(identity: Identity) -> None:
+        cert.write_bytes(identity.cert.read_bytes())
+        key.write_bytes(identity.key.read_bytes())
+
+    old = authority.issue("before", "DNS:before.example.org")
+    new = authority.issue("after", "IP:127.0.0.1")
+    put(authority.issue("first", "IP:127.0.0.1"))
+    there = await callee(start_engine, Identity(cert, key))
+    caller = await start_engine(tls_ca_file=authority.cert)
+    out, incoming = await there.call_from(caller)
+    put(old)
+    there.engine.reload_tls()
+    await shown(there.port, authority, "before.example.org")
+    await audio_flows(out, incoming)
+    cert.write_text("rubbish")
+    with pytest.raises(ConfigError, match=r"cert_file .*sip\.pem"):
+        there.engine.reload_tls()
+    await shown(there.port, authority, "before.example.org")
+    put(new)
+    there.engine.reload_tls()
+    other = await start_engine(tls_ca_file=authority.cert)
+    await there.call_from(other)
+    await audio_flows(out, incoming)
+
+
+async def shown(port: int, authority: Authority, name: str) -> None:
+    """Waits until the certificate at this port is made out to this name."""
+
+    def look() -> bool:
+        context = ssl.create_default_context(cafile=str(authority.cert))
+        try:
+            with (
+                socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+                context.wrap_socket(plain, server_hostname=name),
+            ):
+                return True
+        except (ssl.SSLError, OSError):
+            return False
+
+    for _ in range(200):
+        if await asyncio.to_thread(look):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"no certificate for {name}")
+
+
+async def test_reloading_needs_a_running_engine() -> None:
+    with pytest.raises(VoicecoreError) as refused:
+        Engine(EngineConfig()).reload_tls()
+    assert refused.value.code == "engine.not_running"

@@ -396,6 +396,18 @@ class Engine:
         """
         self._native.set_acl(acl)
 
+    def reload_tls(self) -> None:
+        """Reads ``tls_ca_file``, ``tls_cert_file`` and ``tls_key_file`` again, for connections from now on.
+
+        Connections and calls that are up go on. Files that cannot be used are refused, and the old ones stay in use
+        for those who connect to us; our own connections read the files each time.
+
+        Raises:
+            ConfigError: with the file and the reason.
+            VoicecoreError: ``engine.not_running``.
+        """
+        self._native.reload_tls()
+
     def on_stall(self, callback: Callable[[ThreadStalled], object]) -> None:
         """Calls ``callback(stall)`` in the event loop when a thread is stuck and when it runs again.
 

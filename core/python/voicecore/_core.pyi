@@ -1371,6 +1371,9 @@ class Engine:
     def set_srtp_of(self, peers: Sequence[tuple[str, str]]) -> None:
         """Addresses whose calls have another SRTP mode than the configured one."""
 
+    def reload_tls(self) -> None:
+        """Reads the files of TLS again."""
+
     def set_acl(self, acl: Sequence[str] | None) -> None:
         """Replaces the networks that may call; None: all."""
 

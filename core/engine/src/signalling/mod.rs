@@ -180,6 +180,10 @@ pub(crate) enum Command {
         tenant: u64,
         acl: Option<Vec<Network>>,
     },
+    /// The files of TLS have changed.
+    ReloadTls {
+        tenant: u64,
+    },
     /// Does nothing for so long.
     #[cfg(test)]
     Block(Duration),

@@ -91,6 +91,11 @@ impl Sockets {
         Ok(())
     }
 
+    /// New connections show the certificate that is in the files now.
+    pub(super) fn reload_tls(&self, endpoint: &mut Endpoint) -> Result<(), SignallingError> {
+        Ok(endpoint.reload_tls(self.group, &self.tls)?)
+    }
+
     /// The ports that requests to this engine come in by.
     pub(super) fn ports(&self) -> Vec<u16> {
         std::iter::once(self.address.port()).chain(self.tls_port).collect()

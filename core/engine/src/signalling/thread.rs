@@ -177,6 +177,7 @@ impl Sip {
             Command::Trunk(command) => {
                 self.trunks.on_command(&mut self.endpoint, &self.tenants, command);
             }
+            Command::ReloadTls { tenant } => self.reload_tls(tenant),
             Command::SetAcl { tenant, acl } => self.guards.set_acl(tenant, acl),
             #[cfg(test)]
             Command::Block(time) => std::thread::sleep(time),
@@ -222,6 +223,15 @@ impl Sip {
         };
         self.guards.attach(setup, sockets.ports());
         Ok(())
+    }
+
+    fn reload_tls(&mut self, tenant: u64) {
+        let Some(attached) = self.tenants.get(&tenant) else { return };
+        let (level, text) = match attached.sockets.reload_tls(&mut self.endpoint) {
+            Ok(()) => (LogLevel::Info, "the files of TLS are read again".to_owned()),
+            Err(e) => (LogLevel::Error, format!("the files of TLS cannot be read again: {e}")),
+        };
+        attached.tenant.log(level, text);
     }
 
     fn summaries(&mut self) {
