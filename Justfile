@@ -35,7 +35,7 @@ hil driver *options: (_ready "hil")
 check: (_ready "check")
     @{{ python }} -m tools.check
 
-# Measure the core: NAME is transport (beside pjsua-lib), gate (beside the merge base), signal, media or vad; figures go to out/bench/NAME.json
+# Measure the core: NAME is transport (beside pjsua-lib), frame (beside the plain Python path), signal, gate (beside the merge base), media or vad; figures go to out/bench/NAME.json
 [group('develop')]
 bench name *options: (_ready "bench")
     @{{ python }} -m tools.bench "$@"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tools.bench import gate, programs, report, signal_work, srtp, transport
+from tools.bench import frame, gate, programs, report, signal_work, srtp, transport
 from tools.step import Failed, entry
 
 
@@ -20,6 +20,8 @@ def main(arguments: list[str]) -> int:
         return transport.main(options)
     if name == "srtp":
         return srtp.main(options)
+    if name == "frame":
+        return frame.main(options)
     if name == "signal":
         return signal_work.main(options)
     if name == "gate":

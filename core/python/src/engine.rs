@@ -36,6 +36,16 @@ where
     (call, Bound::new(py, event)?).into_pyobject(py)
 }
 
+/// Takes the events out of the batch.
+pub fn to_python<'py>(py: Python<'py>, batch: &mut EventBatch) -> PyResult<Bound<'py, PyList>> {
+    let audio = PyMemoryView::from(PyBytes::new(py, &batch.audio).as_any())?;
+    let list = PyList::empty(py);
+    for one in batch.events.drain(..) {
+        list.append(convert(py, one, &audio)?)?;
+    }
+    Ok(list)
+}
+
 #[pymethods]
 impl Engine {
     #[new]
@@ -69,11 +79,7 @@ impl Engine {
             self.inner.drain(&mut batch);
             batch
         });
-        let audio = PyMemoryView::from(PyBytes::new(py, &batch.audio).as_any())?;
-        let list = PyList::empty(py);
-        for one in batch.events.drain(..) {
-            list.append(convert(py, one, &audio)?)?;
-        }
+        let list = to_python(py, &mut batch)?;
         *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch;
         Ok(list)
     }

@@ -13,6 +13,7 @@ mod errors;
 mod events;
 mod guard;
 mod number;
+mod recorded;
 mod stats;
 mod trunk;
 
@@ -56,6 +57,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::guard::GuardConfig;
+    #[pymodule_export]
+    use super::recorded::Recorded;
     #[pymodule_export]
     use super::stats::{CallStats, EngineStats};
     #[pymodule_export]

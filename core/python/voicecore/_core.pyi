@@ -29,6 +29,7 @@ __all__ = [
     "PeerReplaced",
     "PlayoutFinished",
     "PlayoutStarted",
+    "Recorded",
     "RegistrationChanged",
     "SpeechEnded",
     "SpeechStarted",
@@ -1268,6 +1269,20 @@ _Event: TypeAlias = (
     | ThreadStalled
     | LogMessage
 )
+
+@final
+@final
+class Recorded:
+    """Calls from a recording at their own pace, for the benchmarks: no sockets, and drained as an engine is."""
+
+    def __new__(cls, calls: int, pcm: bytes, ticks: int) -> Recorded: ...
+    def start(self) -> None: ...
+    def event_fd(self) -> int: ...
+    def running(self) -> bool: ...
+    def spent(self) -> list[int]:
+        """Thread time so far, ns: receiving, decoding and gain, voice activity, hand-over."""
+
+    def drain(self) -> list[tuple[int, object]]: ...
 
 @final
 class Engine:

@@ -34,7 +34,7 @@ pub(crate) fn now_ns() -> u64 {
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
 }
 
-fn sleep_until(ns: u64) {
+pub(super) fn sleep_until(ns: u64) {
     let request =
         Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     // Woken early by a signal: sleep again; it is an absolute time.

@@ -30,6 +30,8 @@ pub mod plc;
 pub mod probe;
 mod purpose;
 mod quality;
+#[doc(hidden)]
+pub mod recorded;
 pub mod resample;
 mod roster;
 mod shard;

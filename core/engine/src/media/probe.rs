@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -30,7 +30,10 @@ pub const PARTS: [&str; 5] =
 pub struct Probe {
     shard: Shard,
     commands: Arc<ArrayQueue<Command>>,
-    inbox: Inbox,
+    /// Until somebody else reads it.
+    inbox: Option<Inbox>,
+    waker: Arc<Waker>,
+    addresses: Vec<SocketAddr>,
     garbage: Arc<ArrayQueue<Garbage>>,
     counters: Vec<Arc<CallCounters>>,
     now_ns: u64,
@@ -68,7 +71,8 @@ impl Probe {
         let (out, inbox) = rings(calls, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
         let waker = Arc::new(Waker::new()?);
         let polls = Polls::new()?;
-        let mut shard = Shard::new(0, calls, true, Arc::clone(&commands), out, waker, polls);
+        let mut shard =
+            Shard::new(0, calls, true, Arc::clone(&commands), out, Arc::clone(&waker), polls);
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for _ in 0..calls {
@@ -106,7 +110,8 @@ impl Probe {
             }
         }
         shard.take_commands(TICK_NS);
-        Ok(Probe { shard, commands, inbox, garbage, counters, now_ns: TICK_NS })
+        let inbox = Some(inbox);
+        Ok(Probe { shard, commands, inbox, waker, addresses, garbage, counters, now_ns: TICK_NS })
     }
 
     /// Encrypts all calls.
@@ -167,6 +172,39 @@ impl Probe {
         took
     }
 
+    /// What its calls tell, for another thread, and what wakes that one.
+    pub(super) fn take_inbox(&mut self) -> Option<(Inbox, Arc<Waker>)> {
+        Some((self.inbox.take()?, Arc::clone(&self.waker)))
+    }
+
+    /// The hearing half of a phase at `now_ns`, without the system's part: `packet` writes each call's RTP datagram and
+    /// says how long it is. `clock` is read between receiving, decoding, voice activity and hand-over.
+    pub(super) fn hear(
+        &mut self,
+        phase: usize,
+        now_ns: u64,
+        mut packet: impl FnMut(usize, &mut [u8]) -> usize,
+        clock: impl Fn() -> u64,
+    ) -> [u64; 4] {
+        let mut buf = [0; 512];
+        let start = clock();
+        for place in (0..self.addresses.len()).filter(|place| place / 2 % PHASES == phase) {
+            let n = packet(place, &mut buf);
+            let (source, data) = (self.addresses.get(place ^ 1), buf.get(..n));
+            if let (Some(source), Some(data)) = (source, data) {
+                self.shard.hear(place, now_ns, *source, data);
+            }
+        }
+        let received = clock();
+        self.shard.decode(phase, now_ns);
+        let decoded = clock();
+        self.shard.judge(now_ns);
+        let judged = clock();
+        self.shard.finish(phase);
+        self.forget();
+        [received - start, decoded - received, judged - decoded, clock() - judged]
+    }
+
     /// One tick in which it is timed, in units of `clock`, what each RTP datagram takes from when
     /// it was read until its payload is in the jitter buffer: of that, the hand-over from the RTP
     /// layer to the buffer, and all of it.
@@ -197,9 +235,10 @@ impl Probe {
 
     fn forget(&mut self) {
         while self.garbage.pop().is_some() {}
-        while self.inbox.events.pop().is_ok() {}
-        let n = self.inbox.audio.slots();
-        if let Ok(chunk) = self.inbox.audio.read_chunk(n) {
+        let Some(inbox) = &mut self.inbox else { return };
+        while inbox.events.pop().is_ok() {}
+        let n = inbox.audio.slots();
+        if let Ok(chunk) = inbox.audio.read_chunk(n) {
             chunk.commit_all();
         }
     }

@@ -382,6 +382,13 @@ impl Shard {
         }
     }
 
+    /// Gives the call at `place` an RTP datagram that no socket had.
+    pub(crate) fn hear(&mut self, place: usize, now_ns: u64, source: SocketAddr, data: &[u8]) {
+        if let Some(Some(line)) = self.lines.get_mut(place) {
+            take(line, false, now_ns, source, data);
+        }
+    }
+
     pub(crate) fn decode(&mut self, phase: usize, now_ns: u64) {
         let Some(phase) = self.phases.get(phase) else { return };
         for (i, place) in phase.active.iter().enumerate() {
