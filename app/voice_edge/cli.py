@@ -27,6 +27,7 @@ APPLIANCE = {
     "bootenv": "appliance: mend damaged boot counters",
     "mark-good": "appliance: the running slot works",
     "status": "appliance: slot, version, health",
+    "update": "appliance: check, install, schedule, rollback, status",
 }
 
 
@@ -37,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command in APPLIANCE:
             # At boot, where each second counts: the agent's own imports come later, where they are used.
+            if arguments.command == "update":
+                from .update import commands as update
+
+                return update.main(rest)
             from .appliance import commands
 
             return commands.main(arguments.command, rest)

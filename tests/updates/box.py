@@ -87,6 +87,7 @@ class Box:
             (self.folder / f"devices/root-{slot}").write_bytes(bytes(2 * MIB))
             (self.folder / f"devices/boot-{slot}").write_bytes(bytes(MIB))
         self.grubenv.write_bytes(grub.environment(grub.FIRST_ENVIRONMENT))
+        (self.folder / "slot-good").write_text("")
         self.runs(self.version)
         return self
 
@@ -111,7 +112,7 @@ class Box:
     def run(self, command: str) -> Said:
         """``command`` of a shell in the tool tree, in /work."""
         env = {"VOICE_EDGE_RELEASE": f"/work/{self.name}/release"}
-        env["VOICE_EDGE_PROVING"] = f"/work/{self.name}/proving"
+        env["VOICE_EDGE_SLOT_GOOD"] = f"/work/{self.name}/slot-good"
         words = [
             "sh",
             "-c",

@@ -95,10 +95,10 @@ def test_a_downgrade_that_was_asked_for_is_done(box: Box, factory: Factory, keys
 
 
 def test_a_slot_that_has_not_proved_itself_keeps_its_way_back(box: Box, release: Path) -> None:
-    (box.folder / "proving").write_text("")
+    (box.folder / "slot-good").unlink()
     said = box.install(release)
     assert explain(said.text).code == "ota.slot-not-good"
-    (box.folder / "proving").unlink()
+    (box.folder / "slot-good").write_text("")
     assert box.install(release).code == 0
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ..settings.model import Agent, Log, setting
 from ..settings.reader import read
 from ..settings.secret import Secret
+from ..update import policy, versions
 
 FILE = "voice-edge-answers.toml"
 EXAMPLE = "config/answers.example.toml"
@@ -111,6 +112,19 @@ class Realtime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAnswers:
+    """Where releases come from and when the box may restart; ``url`` is the folder of the channels' indexes."""
+
+    url: str | None = setting(None, kind="url")
+    channel: str = setting("stable", choices=("stable", "beta"))
+    automatic: bool = setting(True)
+    window: str = setting("02:00-04:00", kind="text")
+    poll_hours: float = setting(6.0, low=0.25, high=168)
+    pin: str | None = setting(None, kind="text")
+    drain_s: float | None = setting(None, low=0, high=7_200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """The whole file."""
 
@@ -126,6 +140,7 @@ class Answers:
     agent: Agent
     recording: RecordingAnswers
     realtime: Realtime
+    update: UpdateAnswers
     log: Log
 
     @property
@@ -149,6 +164,7 @@ def parse(text: str, *, file: str) -> Answers:
 
 def _checks(a: Answers) -> Iterator[tuple[str, str, str]]:
     yield from _network_checks(a.network)
+    yield from _update_checks(a.update)
     trunk = a.trunk
     if trunk.registrar is None:
         if trunk.username or trunk.password or trunk.aor:
@@ -175,6 +191,19 @@ def _checks(a: Answers) -> Iterator[tuple[str, str, str]]:
         table, _, name = key.partition(".")
         if any(ipaddress.ip_network(n).prefixlen == 0 for n in getattr(getattr(a, table), name)):
             yield key, "opens the box to the whole internet", "Name the networks really used"
+
+
+def _update_checks(update: UpdateAnswers) -> Iterator[tuple[str, str, str]]:
+    if update.url is not None and not update.url.startswith("https://"):
+        yield "update.url", "is not an https address", 'Write "https://updates.example.com/voice"'
+    try:
+        policy.window(update.window)
+    except ValueError as error:
+        yield "update.window", str(error), 'Write "02:00-04:00"; "00:00-00:00" is always'
+    try:
+        versions.key(update.pin or "0.0.0")
+    except ValueError as error:
+        yield "update.pin", str(error), 'Write "1.4.0"'
 
 
 def _network_checks(n: NetworkAnswers) -> Iterator[tuple[str, str, str]]:

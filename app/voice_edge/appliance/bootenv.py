@@ -36,6 +36,12 @@ def fresh(slot: str) -> dict[str, str]:
     return {**values, "REFILLED": "0", "LAST_GOOD": slot}
 
 
+def preferring(values: dict[str, str], slot: str) -> dict[str, str]:
+    """``slot`` is tried next, with all its tries; as RAUC's GRUB backend marks a slot active."""
+    other = "B" if slot == "A" else "A"
+    return {**values, "ORDER": f"{slot} {other}", f"{slot}_OK": "1", f"{slot}_TRY": "0"}
+
+
 def faults(values: dict[str, str]) -> str:
     """What makes these counters unusable; empty when nothing does."""
     if sorted(values.get("ORDER", "").split()) not in (["A"], ["B"], ["A", "B"]):

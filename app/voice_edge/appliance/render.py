@@ -116,6 +116,8 @@ def agent(answers: Answers, plan: Plan) -> dict[str, str]:
         tree["media"] = {"cores": sorted(plan.media), "priority": answers.realtime.priority}
     else:
         tree["media"] = {"priority": answers.realtime.priority}
+    if answers.update.drain_s is not None:
+        tree["service"] = {"drain_s": answers.update.drain_s}
     tree["agent"] = _set(dataclasses.asdict(answers.agent))
     servers: dict[str, ModelServer] = {"llm": answers.llm, "tts": answers.tts, "stt": answers.stt}
     for name, server in servers.items():
