@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from voice_edge import cli
 from voice_edge.appliance import bootenv, grubenv
 from voice_edge.appliance.answers import UpdateAnswers
 from voice_edge.appliance.places import Places
@@ -334,6 +335,20 @@ def test_a_stick_brings_one_in_without_a_network(machine: Machine) -> None:
     run(machine.updater().step())
     assert machine.rebooted
     assert state.load(machine.box.state).version == "1.1.0"
+
+
+def test_the_command_says_where_it_belongs(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(machine.root, "proc/cmdline", "quiet\n")
+    assert cli.main(["update", "--root", str(machine.root), "status"]) == 2
+    machine_at = ["--root", str(machine.root)]
+    put(machine.root, "proc/cmdline", "voice.slot=a\n")
+    assert cli.main(["update", *machine_at, "status"]) == 0
+    assert "nothing is under way" in capsys.readouterr().out
+    assert cli.main(["update", *machine_at, "schedule", "--postpone", "2"]) == 0
+    assert cli.main(["update", *machine_at, "status", "--json"]) == 0
+    assert '"postponed": 1' in capsys.readouterr().out
 
 
 def test_a_file_by_hand_that_is_refused(machine: Machine) -> None:

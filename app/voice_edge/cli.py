@@ -27,7 +27,6 @@ APPLIANCE = {
     "bootenv": "appliance: mend damaged boot counters",
     "mark-good": "appliance: the running slot works",
     "status": "appliance: slot, version, health",
-    "update": "appliance: check, install, schedule, rollback, status",
 }
 
 
@@ -38,13 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command in APPLIANCE:
             # At boot, where each second counts: the agent's own imports come later, where they are used.
-            if arguments.command == "update":
-                from .update import commands as update
-
-                return update.main(rest)
             from .appliance import commands
 
             return commands.main(arguments.command, rest)
+        if arguments.command == "update":
+            from .update import commands as update
+
+            return update.main(rest)
         if arguments.command == "demo":
             try:
                 demo = importlib.import_module("voice_edge.demo")
@@ -92,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, checker):
         command.add_argument("--config", type=Path, required=True, help="settings (TOML)")
     commands.add_parser("demo", help="a call on this machine, from end to end", add_help=False)
+    what = "appliance: check, install, schedule, rollback, status"
+    commands.add_parser("update", help=what, add_help=False)
     for name, what in APPLIANCE.items():
         commands.add_parser(name, help=what, add_help=False)
     return parser
