@@ -9,6 +9,7 @@ use pjsip_sys::{Codec, Policy, TlsConfig};
 use crate::dtmf::DtmfMode;
 use crate::error::ConfigError;
 use crate::guard::GuardConfig;
+use crate::media::{Background, GainConfig, MixerConfig};
 use crate::signalling::SrtpMode;
 
 /// Settings of one [`crate::Engine`]. Build with `EngineConfig::default()` and struct update.
@@ -57,6 +58,12 @@ pub struct EngineConfig {
     pub speech_start_ms: u32,
     /// Pause that ends a stretch of speech, ms.
     pub speech_end_ms: u32,
+    /// Gain control of callers.
+    pub gain: GainConfig,
+    /// Levels of the agent's voice and of what is behind it.
+    pub mixer: MixerConfig,
+    /// What every call begins with behind the agent.
+    pub background: Option<Background>,
     /// Least jitter buffer delay, ms.
     pub jitter_min_ms: u32,
     /// Greatest jitter buffer delay, ms.
@@ -102,6 +109,9 @@ impl Default for EngineConfig {
             vad_release: 0.35,
             speech_start_ms: 64,
             speech_end_ms: 600,
+            gain: GainConfig::default(),
+            mixer: MixerConfig::default(),
+            background: None,
             jitter_min_ms: 20,
             jitter_max_ms: 200,
             media_timeout_s: 30.0,
@@ -125,6 +135,7 @@ impl EngineConfig {
         crate::config_network::validate(self)?;
         crate::config_dialogs::validate(&self.dialogs)?;
         self.validate_speech()?;
+        crate::config_signal::validate(self)?;
         self.validate_media()?;
         self.guard.validate()
     }

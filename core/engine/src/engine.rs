@@ -367,6 +367,9 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
             speech_start_ms: config.speech_start_ms,
             speech_end_ms: config.speech_end_ms,
         },
+        gain: config.gain,
+        mixer: config.mixer,
+        background: config.background.clone(),
         max_calls: config.max_calls,
         wideband: config.codecs.contains(&pjsip_sys::Codec::G722),
     }

@@ -4,8 +4,10 @@
 mod config;
 mod config_dialogs;
 mod config_network;
+mod config_signal;
 mod dtmf;
 mod engine;
+mod engine_background;
 mod engine_calls;
 mod engine_dialog;
 mod engine_live;

@@ -10,13 +10,16 @@ use super::counters::CallCounters;
 use super::dtmf::{Dtmf, Keys, Step};
 use super::flow::{Flow, Send, MAX_PACKET};
 use super::jitter::{Arrival, JitterBuffer};
-use super::outbox::{Outbox, Record};
+use super::outbox::{Garbage, Outbox, Record};
 use super::playout::Playout;
 use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::{End, Tap};
+use crate::signal::background::Loop;
+use crate::signal::listener::Listener;
+use crate::signal::mixer::Mixer;
 use crate::signal::prefetch::prefetch;
-use crate::signal::speech::{Decision, Ear};
+use crate::signal::speech::Decision;
 use crate::signal::vad::Slot;
 use crate::transport::rtp::session::Identity;
 
@@ -30,7 +33,8 @@ pub(crate) struct Call {
     flow: Option<Flow>,
     identity: Identity,
     jitter: JitterBuffer,
-    ear: Ear,
+    listener: Listener,
+    mixer: Mixer,
     listens: bool,
     tap: Option<Tap>,
     counters: Arc<CallCounters>,
@@ -63,7 +67,8 @@ impl Call {
             flow: None,
             identity,
             jitter: JitterBuffer::new(Rate::R8k, cfg.jitter_min_ms, cfg.jitter_max_ms),
-            ear: Ear::new(cfg.vad, cfg.preroll_ms, cfg.wideband),
+            listener: Listener::new(cfg.gain, cfg.vad, cfg.preroll_ms, cfg.wideband),
+            mixer: Mixer::new(cfg.mixer),
             listens: cfg.vad.enabled,
             tap,
             counters,
@@ -92,7 +97,7 @@ impl Call {
         if self.flow.is_none() {
             self.rate = line;
             self.jitter.set_rate(line);
-            self.ear.set_rate(line);
+            self.listener.set_rate(line);
             self.playout.set_rate(line);
             if let Some(tap) = &mut self.tap {
                 tap.set_rate(line);
@@ -116,6 +121,8 @@ impl Call {
     pub(crate) fn prefetch_send(&self) {
         prefetch(&self.flow);
         prefetch(&self.playout);
+        prefetch(&self.mixer);
+        prefetch(self.mixer.ahead());
         prefetch(self.agent.get(..160).unwrap_or(&[]));
         prefetch(self.waiting.get(..160).unwrap_or(&[]));
     }
@@ -123,7 +130,7 @@ impl Call {
     /// Asks for what [`Call::receive`] touches.
     pub(crate) fn prefetch_receive(&self) {
         self.jitter.prefetch();
-        self.ear.prefetch();
+        self.listener.prefetch();
         prefetch(self.caller.get(..160).unwrap_or(&[]));
     }
 
@@ -182,6 +189,13 @@ impl Call {
         self.alive.answered();
     }
 
+    /// Another background, read from a sample on, or none; it comes softly.
+    pub(crate) fn set_background(&mut self, sound: Option<(Arc<Loop>, usize)>, to: &mut Outbox) {
+        if let Some(unheard) = self.mixer.set(sound) {
+            to.discard(Garbage::Background(unheard));
+        }
+    }
+
     /// Keys to send as telephone-events.
     pub(crate) fn send_keys(&mut self, keys: Keys, to: &mut Outbox) {
         let agreed = self.flow.as_ref().is_some_and(|f| f.params.telephone_event.is_some());
@@ -211,7 +225,10 @@ impl Call {
                 // The packet with this frame goes out when it is full.
                 let short = flow.packet.saturating_sub(self.waiting_len + FRAME);
                 let at_ns = now_ns + short.div_ceil(FRAME) as u64 * TICK_NS;
-                self.playout.frame(agent, at_ns, to);
+                let talking = self.playout.frame(agent, at_ns, to);
+                if let Some(over) = self.mixer.mix(agent, talking) {
+                    to.discard(Garbage::Background(over));
+                }
             }
             let end = self.waiting_len + FRAME;
             if let Some(room) = self.waiting.get_mut(self.waiting_len * per..end * per) {
@@ -256,15 +273,15 @@ impl Call {
         if !self.listens {
             return None;
         }
-        self.ear.hear(caller, popped.at_ns)
+        self.listener.hear(caller, popped.at_ns)
     }
 
     /// Speech probability of the window of this tick.
     pub(crate) fn on_probability(&mut self, probability: f32, now_ns: u64, to: &mut Outbox) {
         let call = self.id;
-        match self.ear.decide(probability) {
+        match self.listener.decide(probability) {
             Some(Decision::Started(at)) => {
-                let at_ns = self.ear.at_ns(at);
+                let at_ns = self.listener.ear().at_ns(at);
                 to.tell(Record::SpeechStarted { call, at_ns, decided_ns: now_ns });
             }
             Some(Decision::Ended(at)) => {
@@ -272,7 +289,7 @@ impl Call {
                 self.ended_now = true;
                 self.tell_audio(to);
                 self.ended_now = false;
-                let at_ns = self.ear.at_ns(at);
+                let at_ns = self.listener.ear().at_ns(at);
                 to.tell(Record::SpeechEnded { call, at_ns, decided_ns: now_ns });
             }
             None => {}
@@ -293,8 +310,8 @@ impl Call {
     }
 
     fn tell_audio(&mut self, to: &mut Outbox) {
-        if let Some((at_ns, from, len)) = self.ear.audio(self.ended_now) {
-            to.tell_audio(self.id, at_ns, self.ear.pieces(from, len));
+        if let Some((at_ns, from, len)) = self.listener.audio(self.ended_now) {
+            to.tell_audio(self.id, at_ns, self.listener.ear().pieces(from, len));
         }
     }
 
@@ -381,6 +398,8 @@ impl Call {
         }
         c.concealed_frames.set(self.jitter.concealed());
         c.playout_underruns.set(self.playout.underruns());
+        c.tx_overs.set(self.mixer.overs() + self.playout.overs());
+        c.set_levels(self.listener.gain());
         if let Some(tap) = &self.tap {
             c.recording_gap.set(tap.lost());
         }

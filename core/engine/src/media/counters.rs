@@ -8,6 +8,9 @@ use std::time::Duration;
 use super::histogram::Histogram;
 use super::quality::{mos, Delay, Loss};
 use super::{CallStats, Codec, MediaStats, Suite};
+use crate::signal::gain::Gain;
+use crate::signal::level::PARTS;
+use crate::signal::steps;
 use crate::watchdog::Pulse;
 
 /// A media thread may be this late before it counts as stuck.
@@ -66,6 +69,11 @@ pub(crate) struct CallCounters {
     pub(crate) delay_ticks: Counter,
     pub(crate) playout_underruns: Counter,
     pub(crate) recording_gap: Counter,
+    pub(crate) tx_overs: Counter,
+    /// In 1/64 of a step, as the bits of an i64.
+    gain: Counter,
+    speech_plus1: Counter,
+    noise_plus1: Counter,
     /// These two are written by who tells of an SDP, so that they are known when the call is up.
     pub(crate) codec_plus1: Counter,
     pub(crate) rate: Counter,
@@ -121,6 +129,10 @@ impl CallCounters {
             mos_rx: None,
             mos_tx: None,
             playout_underruns: self.playout_underruns.get(),
+            tx_overs: self.tx_overs.get(),
+            gain_db: self.gain.get() as i64 as f64 / f64::from(PARTS * steps::PER_DB),
+            speech_level_dbov: some(self.speech_plus1.get()).map(|s| steps::dbov(s as i32)),
+            noise_level_dbov: some(self.noise_plus1.get()).map(|s| steps::dbov(s as i32)),
             recording_gap_samples: self.recording_gap.get(),
             rate: self.rate.get() as u32,
             codec: some(self.codec_plus1.get()).map(|v| match v {
@@ -132,6 +144,14 @@ impl CallCounters {
             srtp_auth_errors: self.srtp_auth_errors.get(),
             srtp_replays: self.srtp_replays.get(),
         }
+    }
+
+    /// What the gain control measured and does.
+    pub(crate) fn set_levels(&self, gain: &Gain) {
+        let level = gain.level();
+        self.gain.set(i64::from(gain.parts()) as u64);
+        self.speech_plus1.set(level.speech_steps().map_or(0, |s| s.max(0) as u64 + 1));
+        self.noise_plus1.set(level.floor_steps().map_or(0, |s| s.max(0) as u64 + 1));
     }
 
     pub(crate) fn set_srtp(&self, suite: Option<Suite>) {
@@ -197,4 +217,5 @@ pub(crate) fn sum_up(all: &mut MediaStats, one: &CallStats) {
     all.srtp_replays += one.srtp_replays;
     all.concealed_frames += one.concealed_frames;
     all.playout_underruns += one.playout_underruns;
+    all.tx_overs += one.tx_overs;
 }

@@ -193,10 +193,14 @@ impl MediaEngine {
         // Held until all is queued: what is played now must not overtake what was played before.
         let mut voice = lock(&known.voice);
         let wanted = if self.cfg.wideband { media.codec.rate() } else { Rate::R8k };
+        let first = voice.rate().is_none();
         let line = voice.rate().unwrap_or(wanted);
         known.counters.set_codec(media.codec);
         known.counters.rate.set(u64::from(line.hz()));
         let _ = self.command(known.seat, Command::SetMedia { place, call, params: media, line });
+        if first {
+            self.begin_background(call, &known, voice.background.take(), line);
+        }
         for push in voice.set_rate(line) {
             let _ = self.command(known.seat, Command::Play { place, call, push });
         }
@@ -398,6 +402,10 @@ impl MediaEngine {
             while worker.commands.pop().is_some() {}
         }
         complete
+    }
+
+    pub(super) fn config(&self) -> &MediaConfig {
+        &self.cfg
     }
 
     pub(super) fn known(&self, call: u64) -> Option<Arc<Known>> {

@@ -3,6 +3,7 @@
 //! and send. [`MediaEngine`] is its interface; nothing else touches a call's media state.
 
 mod alive;
+mod ambience;
 mod call;
 pub(crate) mod clock;
 mod coder;
@@ -49,6 +50,6 @@ pub use histogram::Distribution;
 pub use line::{Rate, FRAME, MAX_FRAME, UNIT_NS};
 pub use purpose::Purpose;
 pub use types::{
-    CallStats, Codec, Direction, MediaConfig, MediaError, MediaParams, MediaStats, RtcpWay, Suite,
-    VadConfig, TICK_NS,
+    Background, CallStats, Codec, Direction, GainConfig, MediaConfig, MediaError, MediaParams,
+    MediaStats, MixerConfig, RtcpWay, Suite, VadConfig, TICK_NS,
 };

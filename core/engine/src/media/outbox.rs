@@ -13,6 +13,7 @@ use super::shard::Line;
 use super::srtp::Update;
 use crate::events::Notice;
 use crate::record::End;
+use crate::signal::background::Loop;
 use crate::transport::rtp::event::Key;
 
 /// An event on its way, without heap memory.
@@ -35,6 +36,7 @@ pub(crate) enum Record {
 #[allow(dead_code, reason = "held only to be dropped elsewhere")]
 pub(crate) enum Garbage {
     Pcm(Vec<i16>),
+    Background(Arc<Loop>),
     Queue(std::collections::VecDeque<Entry>),
     Line(Box<Line>),
     Keys(Box<Update>),

@@ -40,6 +40,8 @@ pub(crate) struct Level {
     pub(crate) entries: AtomicUsize,
     /// Turns given and not yet finished.
     pub(crate) turns: AtomicUsize,
+    /// Samples that the resampler had to clamp.
+    pub(crate) overs: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,11 @@ impl Playout {
     /// Times a turn ran dry.
     pub(crate) fn underruns(&self) -> u64 {
         self.underruns
+    }
+
+    /// Samples clamped before they were queued.
+    pub(crate) fn overs(&self) -> u64 {
+        self.level.overs.load(Relaxed)
     }
 
     /// Appends. `room` is a larger queue when the one here may be full.

@@ -127,6 +127,7 @@ pub struct Resampler {
     gone: u64,
     taken: u64,
     made: u64,
+    overs: u64,
 }
 
 impl Resampler {
@@ -138,7 +139,7 @@ impl Resampler {
         let table = (rate != line.hz()).then(|| Table::of(rate, line));
         // Zeros ahead of the first sample centre the filter on it.
         let lead = table.as_ref().map_or(0, |t| t.taps / 2 - 1);
-        Some(Resampler { table, buffer: vec![0.0; lead], gone: 0, taken: 0, made: 0 })
+        Some(Resampler { table, buffer: vec![0.0; lead], gone: 0, taken: 0, made: 0, overs: 0 })
     }
 
     /// The most line samples that `samples` more input samples can give, with the filter's rest.
@@ -150,6 +151,11 @@ impl Resampler {
                 all.div_ceil(t.down).saturating_sub(self.made)
             }
         }
+    }
+
+    /// Samples that had to be clamped since this was last asked.
+    pub fn take_overs(&mut self) -> u64 {
+        std::mem::take(&mut self.overs)
     }
 
     /// Takes input, appends line samples to `out`.
@@ -185,7 +191,10 @@ impl Resampler {
                 let w = part as f32 / table.up as f32;
                 v += (dot(window, table.row(phase + 1)) - v) * w;
             }
-            out.push(v.round() as i16);
+            let whole = v.round();
+            let clamped = whole.clamp(f32::from(i16::MIN), f32::from(i16::MAX));
+            self.overs += u64::from(clamped != whole);
+            out.push(clamped as i16);
             self.made += 1;
         }
         let done = (self.made * table.down / table.up - self.gone) as usize;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counters::{sum_up, CallCounters};
 use super::voice::Voice;
@@ -42,6 +42,11 @@ impl Known {
     /// Whether telephone-events are agreed on.
     pub(crate) fn events(&self) -> bool {
         self.events.load(Ordering::Relaxed)
+    }
+
+    /// The application's side of its play-out.
+    pub(crate) fn lock_voice(&self) -> MutexGuard<'_, Voice> {
+        self.voice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether its end was asked for.

@@ -27,6 +27,7 @@ use super::voice::Push;
 use super::waker::Waker;
 use super::{MediaParams, Rate};
 use crate::events::Notice;
+use crate::signal::background::Loop;
 use crate::transport::sockets::canonical;
 use crate::transport::RtpSockets;
 
@@ -70,6 +71,12 @@ pub(crate) enum Command {
         call: u64,
         turn: Option<u64>,
         spare: std::collections::VecDeque<Entry>,
+    },
+    /// A background, read from a sample on, or none.
+    Background {
+        place: usize,
+        call: u64,
+        sound: Option<(Arc<Loop>, usize)>,
     },
     Answered {
         place: usize,
@@ -216,6 +223,18 @@ impl Shard {
                 if let Some(Some(line)) = self.lines.get_mut(place) {
                     if line.call.id == call {
                         line.call.send_keys(keys, &mut self.out);
+                    }
+                }
+            }
+            Command::Background { place, call, sound } => {
+                match self.lines.get_mut(place).and_then(Option::as_mut) {
+                    Some(line) if line.call.id == call => {
+                        line.call.set_background(sound, &mut self.out);
+                    }
+                    _ => {
+                        if let Some((sound, _)) = sound {
+                            self.out.discard(Garbage::Background(sound));
+                        }
                     }
                 }
             }

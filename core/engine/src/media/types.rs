@@ -7,6 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use super::g711::Law;
 use super::line::Rate;
 
+pub use crate::signal::background::Background;
+pub use crate::signal::gain::GainConfig;
+pub use crate::signal::mixer::MixerConfig;
 pub use pjsip_sys::sdes::Suite;
 pub use pjsip_sys::{Direction, RtcpWay};
 
@@ -36,6 +39,12 @@ pub struct MediaConfig {
     pub priority: Option<u8>,
     /// Voice activity decisions.
     pub vad: VadConfig,
+    /// Gain control of callers.
+    pub gain: GainConfig,
+    /// Levels of what is sent.
+    pub mixer: MixerConfig,
+    /// What every call begins with behind the agent.
+    pub background: Option<Background>,
     /// Calls at once.
     pub max_calls: usize,
     /// Calls at 16 kHz may come (a codec of that rate is configured): room is made for them.
@@ -82,6 +91,9 @@ impl Default for MediaConfig {
             cores: Vec::new(),
             priority: None,
             vad: VadConfig::default(),
+            gain: GainConfig::default(),
+            mixer: MixerConfig::default(),
+            background: None,
             max_calls: 200,
             wideband: true,
         }
@@ -225,6 +237,15 @@ pub struct CallStats {
     pub mos_tx: Option<f64>,
     /// Times the play-out queue ran dry inside a turn.
     pub playout_underruns: u64,
+    /// Samples of what is sent that were clamped: the agent's voice, or what it was mixed with, is
+    /// too loud.
+    pub tx_overs: u64,
+    /// Gain applied to the caller's audio at the moment, dB.
+    pub gain_db: f64,
+    /// Level of the caller's speech as it comes in, dBov, once there was any.
+    pub speech_level_dbov: Option<f64>,
+    /// Level of the noise beneath it, dBov, once anything was heard.
+    pub noise_level_dbov: Option<f64>,
     /// Samples a channel of the recording replaced by silence.
     pub recording_gap_samples: u64,
     /// Codec in use, once known.
@@ -284,6 +305,8 @@ pub struct MediaStats {
     pub concealed_frames: u64,
     /// Times a play-out queue ran dry inside a turn.
     pub playout_underruns: u64,
+    /// Samples of what is sent that were clamped.
+    pub tx_overs: u64,
     /// Events or audio dropped because the consumer was too slow.
     pub events_dropped: u64,
     /// Recordings given up for a disk error.

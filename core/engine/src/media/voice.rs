@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::playout::{Entry, Level, MAX_TURNS};
 use super::resample::{Resampler, RATES};
-use super::{MediaError, Rate};
+use super::{Background, MediaError, Rate};
 
 /// Room of a new queue.
 pub(crate) const FIRST_ROOM: usize = 64;
@@ -50,6 +50,8 @@ pub(crate) struct Voice {
     level: Arc<Level>,
     open: HashMap<u64, Open>,
     over: VecDeque<u64>,
+    /// What was asked for behind the agent before the line's rate was known.
+    pub(crate) background: Option<Option<Background>>,
 }
 
 impl Voice {
@@ -57,7 +59,8 @@ impl Voice {
     pub(crate) fn new(call: u64, playout_max_s: f64, level: Arc<Level>) -> Voice {
         let (open, over) = (HashMap::new(), VecDeque::new());
         let (limit_s, line, held) = (playout_max_s, None, Vec::new());
-        Voice { call, limit_s, line, held, room: FIRST_ROOM, level, open, over }
+        let background = None;
+        Voice { call, limit_s, line, held, room: FIRST_ROOM, level, open, over, background }
     }
 
     /// Rate of the line, once known.
@@ -82,7 +85,7 @@ impl Voice {
             };
             let mut samples = Vec::new();
             if let Some(open) = self.open.get_mut(&turn) {
-                open.push(&pcm, &mut samples);
+                open.push(&pcm, &mut samples, &self.level);
             }
             if !samples.is_empty() {
                 pushes.push(self.queue_audio(turn, samples));
@@ -151,7 +154,7 @@ impl Voice {
         let mut line = Vec::new();
         if self.line.is_some() {
             line.reserve_exact(most as usize);
-            open.push(pcm, &mut line);
+            open.push(pcm, &mut line, &self.level);
         } else {
             self.held.push(Held { turn, pcm: Some(pcm.to_vec()) });
         }
@@ -183,6 +186,7 @@ impl Voice {
                 let mut line = Vec::new();
                 if let Some(resampler) = &mut open.resampler {
                     resampler.flush(&mut line);
+                    self.level.overs.fetch_add(resampler.take_overs(), Relaxed);
                 }
                 if !line.is_empty() {
                     pushes.push(self.queue_audio(turn, line));
@@ -244,7 +248,7 @@ impl Voice {
 }
 
 impl Open {
-    fn push(&mut self, pcm: &[u8], line: &mut Vec<i16>) {
+    fn push(&mut self, pcm: &[u8], line: &mut Vec<i16>, level: &Level) {
         let (first, rest) = match (self.odd.take(), pcm.split_first()) {
             (Some(low), Some((high, rest))) => (Some(i16::from_le_bytes([low, *high])), rest),
             (odd, _) => {
@@ -262,6 +266,7 @@ impl Open {
         });
         if let Some(resampler) = &mut self.resampler {
             resampler.push(first.into_iter().chain(samples), line);
+            level.overs.fetch_add(resampler.take_overs(), Relaxed);
         }
     }
 }

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Signal work on the callers' audio.
+//! Work on the samples of a call, made in the tick.
 
+pub mod background;
+pub mod gain;
+pub mod level;
+pub mod listener;
+pub mod mixer;
+pub mod offline;
 pub(crate) mod prefetch;
+mod round;
 pub mod speech;
+pub mod steps;
+#[cfg(test)]
+mod tests;
 pub mod vad;
+mod wav;

@@ -22,7 +22,9 @@ use crate::media::shard::{Command, Line, Polls, Shard};
 use crate::media::srtp::Update;
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
-use crate::media::{Codec, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig, TICK_NS};
+use crate::media::{
+    Background, Codec, GainConfig, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig, TICK_NS,
+};
 use crate::record::tap;
 use crate::transport::rtp::session::Identity;
 
@@ -59,7 +61,9 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     let garbage = Arc::new(ArrayQueue::new(1024));
     // Every caller talks all the time, by a threshold nothing stays below.
     let vad = VadConfig { threshold: 0.0, release: 0.0, ..VadConfig::default() };
-    let cfg = MediaConfig { vad, media_timeout_s: 1.0, ..MediaConfig::default() };
+    let gain = GainConfig { enabled: true, ..GainConfig::default() };
+    let cfg = MediaConfig { vad, gain, media_timeout_s: 1.0, ..MediaConfig::default() };
+    let noise = Background::noise().unwrap();
     let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
     let waker = Arc::new(Waker::new().unwrap());
     let polls = Polls::new().unwrap();
@@ -126,6 +130,14 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                 }
                 _ => {}
             }
+            // A background that comes, changes, waits for another and goes.
+            if let Some(asked) =
+                [Some(true), None, Some(true), Some(false)].get(tick as usize / 7 % 16)
+            {
+                let line = if place < 2 { Rate::R8k } else { Rate::R16k };
+                let sound = asked.filter(|on| *on).map(|_| (noise.of(line), 0));
+                commands.push(Command::Background { place, call, sound }).unwrap();
+            }
             if tick % 80 == 45 {
                 let keys = Keys::new(tick, "12#", 60, 40).unwrap();
                 commands.push(Command::SendKeys { place, call, keys }).unwrap();
@@ -180,6 +192,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
         let (stats, secure) = (c.stats(), SUITES[place / 2].is_some());
         assert!(stats.rx_packets > 100, "{place}: {stats:?}");
         assert_eq!(stats.srtp, SUITES[place / 2]);
+        assert!(stats.gain_db != 0.0 && stats.speech_level_dbov.is_some(), "{place}: {stats:?}");
         assert_eq!(stats.srtp_auth_errors > 300, secure, "{place}: {stats:?}");
         assert_eq!(stats.rx_lost, 0, "{place}: {stats:?}");
     }
