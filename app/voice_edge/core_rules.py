@@ -35,6 +35,12 @@ _KEYS = {
     "comfort_noise": "media.comfort_noise",
     "dtmf": "media.dtmf",
     "srtp": "media.srtp",
+    "gain_target_dbov": "media.gain.target_dbov",
+    "gain_max_db": "media.gain.max_db",
+    "voice_level_db": "media.mix.voice_db",
+    "background": "media.mix.background",
+    "background_level_db": "media.mix.background_db",
+    "duck_db": "media.mix.duck_db",
     "tls_port": "sip.tls.port",
     "tls_ca_file": "sip.tls.ca_file",
     "tls_cert_file": "sip.tls.cert_file",
@@ -49,7 +55,7 @@ _KEYS = {
 _PLAIN = ("bind", "tcp", "codecs", "max_calls", "rtp_ports", "public_address", "user_agent")
 _NAMES = re.compile(
     r"(?<![\w.])(guard\.\w+|"
-    + "|".join(sorted({k for k in _KEYS if "." not in k} | set(_PLAIN), key=len, reverse=True))
+    + "|".join(sorted({k for k in _KEYS if "." not in k} - {"background"} | set(_PLAIN), key=len, reverse=True))
     + r")(?!\w)"
 )
 _OF_TRUNKS = ("server", "proxy", "aor", "username", "password", "realm", "expires_s")

@@ -72,6 +72,13 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "media_cores": media.cores,
         "media_priority": media.priority,
         "srtp": media.srtp,
+        "gain": media.gain.enabled,
+        "gain_target_dbov": media.gain.target_dbov,
+        "gain_max_db": media.gain.max_db,
+        "voice_level_db": media.mix.voice_db,
+        "background": media.mix.background,
+        "background_level_db": media.mix.background_db,
+        "duck_db": media.mix.duck_db,
     }
 
 

@@ -57,6 +57,10 @@ _STATS = (
     "mos_rx",
     "mos_tx",
     "playout_underruns",
+    "tx_overs",
+    "gain_db",
+    "speech_level_dbov",
+    "noise_level_dbov",
 )
 
 

@@ -21,7 +21,7 @@ class Rule:
     low: float | None = None
     high: float | None = None
     choices: tuple[str | int, ...] = ()
-    kind: str = ""  # "", "url", "host", "bind", "nameserver", "file", "dir", "secret_file", "sip_uri", "text"
+    kind: str = ""  # "", "url", "host", "bind", "nameserver", "file", "dir", "secret_file", "sip_uri", "text", …
 
 
 def setting(default: Any = REQUIRED, *, private: bool = False, **rule: Any) -> Any:
@@ -133,6 +133,25 @@ class Vad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What callers' speech is brought to before it is listened to."""
+
+    enabled: bool = setting(False)
+    target_dbov: float = setting(-26.0, low=-50, high=-10)
+    max_db: float = setting(18.0, low=0, high=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """What callers hear: the agent's voice, and what is behind it."""
+
+    voice_db: float = setting(0.0, low=-40, high=20)
+    background: str = setting("none", kind="background")
+    background_db: float = setting(0.0, low=-40, high=20)
+    duck_db: float = setting(-12.0, low=-40, high=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
     jitter_min_ms: int = setting(20, low=20, high=500)
     jitter_max_ms: int = setting(200, low=20, high=1_000)
@@ -144,6 +163,8 @@ class Media:
     cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)
     srtp: str = setting("off", choices=("off", "optional", "required"))
+    gain: Gain = _field(default_factory=Gain)
+    mix: Mix = _field(default_factory=Mix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,8 @@ def special(value: Any, kind: str, base: Path) -> Any:
             return path_of(value, base)
         case "file":
             return _file(path_of(value, base))
+        case "background":
+            return value if value in ("none", "noise") else str(_file(path_of(value, base)))
         case "nameserver":
             return _nameserver(value)
         case "secret_file":

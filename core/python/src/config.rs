@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use voicecore_engine::media::{GainConfig, MixerConfig};
 use voicecore_engine::{
     Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy, SrtpMode, TlsConfig,
 };
 
+use crate::background::named;
 use crate::errors::raise;
 use crate::guard::GuardConfig;
 use crate::number::{maybe_real, maybe_whole, real, several, two, whole};
@@ -17,6 +19,8 @@ use crate::number::{maybe_real, maybe_whole, real, several, two, whole};
 #[pyclass(frozen, module = "voicecore")]
 pub struct EngineConfig {
     pub inner: Config,
+    /// As it was given.
+    background: String,
 }
 
 fn bad(py: Python<'_>, field: &'static str, problem: String, remedy: &str) -> PyErr {
@@ -147,7 +151,8 @@ impl EngineConfig {
         recording_dir=None, vad=true, preroll_ms=300,
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
-        srtp="off"))]
+        srtp="off", gain=false, gain_target_dbov=-26.0, gain_max_db=18.0, voice_level_db=0.0,
+        background="none", background_level_db=0.0, duck_db=-12.0))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -192,6 +197,13 @@ impl EngineConfig {
         #[pyo3(from_py_with = maybe_whole)] media_priority: Option<i64>,
         guard: Option<&Bound<'_, GuardConfig>>,
         srtp: &str,
+        gain: bool,
+        gain_target_dbov: f64,
+        gain_max_db: f64,
+        voice_level_db: f64,
+        background: &str,
+        background_level_db: f64,
+        duck_db: f64,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -244,10 +256,17 @@ impl EngineConfig {
                 .collect::<PyResult<_>>()?,
             media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
             srtp: srtp_mode(py, srtp)?,
+            gain: GainConfig { enabled: gain, target_dbov: gain_target_dbov, max_db: gain_max_db },
+            mixer: MixerConfig {
+                voice_db: voice_level_db,
+                background_db: background_level_db,
+                duck_db,
+            },
+            background: named(py, background)?,
             guard: guard.map(|g| g.get().inner.clone()).unwrap_or_default(),
         };
         inner.validate().map_err(|e| raise(py, &e.into()))?;
-        Ok(EngineConfig { inner })
+        Ok(EngineConfig { inner, background: background.to_owned() })
     }
 
     #[getter]
@@ -451,6 +470,41 @@ impl EngineConfig {
     #[getter]
     fn srtp(&self) -> &'static str {
         self.inner.srtp.name()
+    }
+
+    #[getter]
+    fn gain(&self) -> bool {
+        self.inner.gain.enabled
+    }
+
+    #[getter]
+    fn gain_target_dbov(&self) -> f64 {
+        self.inner.gain.target_dbov
+    }
+
+    #[getter]
+    fn gain_max_db(&self) -> f64 {
+        self.inner.gain.max_db
+    }
+
+    #[getter]
+    fn voice_level_db(&self) -> f64 {
+        self.inner.mixer.voice_db
+    }
+
+    #[getter]
+    fn background(&self) -> &str {
+        &self.background
+    }
+
+    #[getter]
+    fn background_level_db(&self) -> f64 {
+        self.inner.mixer.background_db
+    }
+
+    #[getter]
+    fn duck_db(&self) -> f64 {
+        self.inner.mixer.duck_db
     }
 
     fn __repr__(&self) -> String {

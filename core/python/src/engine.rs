@@ -12,6 +12,7 @@ use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
 use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
 
+use crate::background::Background;
 use crate::config::{address, codec, srtp_mode, EngineConfig};
 use crate::dialog_events;
 use crate::errors::{raise, raise_code};
@@ -262,6 +263,17 @@ impl Engine {
             }
         };
         outcome.map_err(|e| raise(py, &e))
+    }
+
+    #[pyo3(signature = (call, background))]
+    fn set_background(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        background: Option<&Bound<'_, Background>>,
+    ) -> PyResult<()> {
+        let background = background.and_then(|b| b.get().inner.clone());
+        self.inner.set_background(call, background).map_err(|e| raise(py, &e))
     }
 
     fn finish(&self, call: u64, turn_id: u64) {

@@ -6,6 +6,7 @@
 // What these items mean is told to Python by their docstrings and by `_core.pyi`.
 #![allow(missing_docs)]
 
+mod background;
 mod config;
 mod dialog_events;
 mod engine;
@@ -42,6 +43,8 @@ fn repr(name: &str, fields: &[(&str, Bound<'_, PyAny>)]) -> PyResult<String> {
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::background::Background;
     #[pymodule_export]
     use super::config::EngineConfig;
     #[pymodule_export]

@@ -16,6 +16,7 @@ from voicecore._aio import Engine
 from voicecore._call import Call, CallEvent
 from voicecore._core import (
     Audio,
+    Background,
     CallEnded,
     CallHeld,
     CallProgress,
@@ -51,6 +52,7 @@ from voicecore._trunk import Trunk
 __all__ = [
     "Address",
     "Audio",
+    "Background",
     "Call",
     "CallEnded",
     "CallEvent",

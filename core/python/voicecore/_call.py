@@ -13,6 +13,7 @@ from voicecore._address import Address
 from voicecore._checks import U32, U64, whole
 from voicecore._core import (
     Audio,
+    Background,
     CallEnded,
     CallHeld,
     CallProgress,
@@ -249,6 +250,18 @@ class Call(InDialog):
             whole("turn_id", turn_id, 0, U64)
         if self._ended is None:
             self._native.clear(self._id, turn_id)
+
+    def background(self, background: Background | None) -> None:
+        """What is heard behind the agent from now on; None is silence.
+
+        The one before fades out first, in 100 ms, and the new one fades in, in 400 ms. While the
+        agent talks it is lower, by ``EngineConfig.duck_db``. A call begins with ``EngineConfig.background``.
+
+        Raises:
+            CallGone: the call has ended.
+        """
+        self._raise_if_ended()
+        self._native.set_background(self._id, background)
 
     async def send_dtmf(self, digits: str, *, duration_ms: int = 160, gap_ms: int = 80) -> None:
         """Sends keys and returns when all are sent.

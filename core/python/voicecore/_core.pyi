@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, final
 
 __all__ = [
     "Audio",
+    "Background",
     "CallConfirmed",
     "CallEnded",
     "CallHeld",
@@ -112,6 +113,13 @@ class EngineConfig:
         media_priority: int | None = None,
         guard: GuardConfig | None = None,
         srtp: str = "off",
+        gain: bool = False,
+        gain_target_dbov: float = -26.0,
+        gain_max_db: float = 18.0,
+        voice_level_db: float = 0.0,
+        background: str = "none",
+        background_level_db: float = 0.0,
+        duck_db: float = -12.0,
     ) -> EngineConfig:
         """
         Args:
@@ -177,6 +185,15 @@ class EngineConfig:
             srtp: "off", "optional" or "required": whether media is encrypted with keys from the SDP (RFC 4568).
                 "optional" answers what is offered and offers keys under RTP/AVP (RFC 8643); "required" refuses
                 calls without. Keys travel in SIP: use TLS.
+            gain: bring callers' speech to one level before voice activity and hand-over (recordings keep the line's).
+            gain_target_dbov: that level, -50 to -10; 0 dBov is a full-scale square wave.
+            gain_max_db: greatest gain, 0 to 30. The least is -12 dB; noise is not raised above -50 dBov.
+            voice_level_db: level of what is played, -40 to 20. What has to be clamped is counted
+                (`CallStats.tx_overs`).
+            background: what calls begin with behind the agent: "none", "noise" (comfort noise of -50 dBov) or the
+                path of a WAV file (16-bit PCM, 8 to 48 kHz, up to 300 s), which is read here; see `Call.background`.
+            background_level_db: its level, -40 to 20.
+            duck_db: what the background is lowered by while the agent talks, -40 to 0.
         """
     @property
     def bind(self) -> str: ...
@@ -256,6 +273,37 @@ class EngineConfig:
     def media_priority(self) -> int | None: ...
     @property
     def srtp(self) -> str: ...
+    @property
+    def gain(self) -> bool: ...
+    @property
+    def gain_target_dbov(self) -> float: ...
+    @property
+    def gain_max_db(self) -> float: ...
+    @property
+    def voice_level_db(self) -> float: ...
+    @property
+    def background(self) -> str: ...
+    @property
+    def background_level_db(self) -> float: ...
+    @property
+    def duck_db(self) -> float: ...
+
+@final
+class Background:
+    """What is heard behind the agent, for calls of any rate; make it once and share it between calls.
+
+    Args:
+        name: "noise" for comfort noise of -50 dBov, "none" for silence, or the path of a WAV file: 16-bit PCM of
+            one or two channels, 8 to 48 kHz, up to 300 s. It is read and resampled here, which takes up to some
+            seconds for a long one (the interpreter lock is released); played, it goes round without a seam.
+
+    Raises:
+        ConfigError: field ``background``; the file cannot be read or is of another kind.
+    """
+
+    def __new__(cls, name: str) -> Background: ...
+    @property
+    def name(self) -> str: ...
 
 @final
 class GuardConfig:
@@ -333,6 +381,10 @@ class CallStats:
         mos_rx: float | None = ...,
         mos_tx: float | None = ...,
         playout_underruns: int = ...,
+        tx_overs: int = ...,
+        gain_db: float = ...,
+        speech_level_dbov: float | None = ...,
+        noise_level_dbov: float | None = ...,
         recording_gap_samples: int = ...,
         codec: str | None = ...,
         rate: int = ...,
@@ -432,6 +484,22 @@ class CallStats:
         """Times the play-out queue ran dry inside a turn."""
 
     @property
+    def tx_overs(self) -> int:
+        """Samples of what is sent that were clamped: the agent's voice, or what it is mixed with, is too loud."""
+
+    @property
+    def gain_db(self) -> float:
+        """Gain applied to the caller's audio now; 0 with gain control off."""
+
+    @property
+    def speech_level_dbov(self) -> float | None:
+        """Level of the caller's speech as it comes in, dBov; None until there was any."""
+
+    @property
+    def noise_level_dbov(self) -> float | None:
+        """Level of the noise beneath it, dBov; None until anything was heard."""
+
+    @property
     def recording_gap_samples(self) -> int:
         """Samples a channel of the recording replaced by silence."""
 
@@ -487,6 +555,7 @@ class EngineStats:
         tx_errors: int = ...,
         concealed_frames: int = ...,
         playout_underruns: int = ...,
+        tx_overs: int = ...,
         events_dropped: int = ...,
         recording_errors: int = ...,
         srtp_auth_errors: int = ...,
@@ -581,6 +650,10 @@ class EngineStats:
     @property
     def playout_underruns(self) -> int:
         """Times a play-out queue ran dry inside a turn."""
+
+    @property
+    def tx_overs(self) -> int:
+        """Samples of what is sent that were clamped."""
 
     @property
     def events_dropped(self) -> int:
@@ -1375,6 +1448,7 @@ class Engine:
     def play(self, call: int, pcm: bytes | bytearray | memoryview, rate: int, turn_id: int) -> None:
         """Appends int16 little-endian mono PCM to a turn. Raises PlayoutFull, CallGone."""
 
+    def set_background(self, call: int, background: Background | None) -> None: ...
     def finish(self, call: int, turn_id: int) -> None: ...
     def clear(self, call: int, turn_id: int | None) -> None: ...
     def call_stats(self, call: int) -> CallStats:

@@ -104,7 +104,7 @@ mod tests {
             let read = read(&file(&[format(tag, channels, bits), data.clone()]));
             assert_eq!(read, Err("not 16-bit PCM of one or two channels"));
         }
-        assert_eq!(read(&file(&[data.clone()])), Err("audio before its format"));
+        assert_eq!(read(&file(std::slice::from_ref(&data))), Err("audio before its format"));
         let whole = file(&[format(1, 1, 16), data]);
         for end in 0..whole.len() {
             let _ = read(&whole[..end]);
