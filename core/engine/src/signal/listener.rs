@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A caller's audio from the decoder on: level and gain, then windows, decisions and hand-over. The
-//! tick runs it and so does whoever checks it ([`super::offline`]).
+//! tick runs it, and so do comparisons with the reference (examples/parity.rs).
 
 use super::gain::{Gain, GainConfig};
 use super::prefetch::prefetch;

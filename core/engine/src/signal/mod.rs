@@ -6,7 +6,6 @@ pub mod gain;
 pub mod level;
 pub mod listener;
 pub mod mixer;
-pub mod offline;
 pub(crate) mod prefetch;
 mod round;
 pub mod speech;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::background::Loop;
 use super::gain::{Gain, GainConfig};
 use super::mixer::{Mixer, MixerConfig};
-use crate::media::{Rate, FRAME};
+use crate::media::FRAME;
 
 const ON: GainConfig = GainConfig { enabled: true, target_dbov: -26.0, max_db: 18.0 };
 
@@ -219,15 +219,4 @@ fn what_is_too_loud_is_clamped_and_counted() {
     assert_eq!(mixer.overs(), 0);
     mixed(&mut mixer, 2768, true, 1);
     assert_eq!(mixer.overs(), FRAME as u64);
-}
-
-#[test]
-fn a_recording_is_heard_as_in_a_call() {
-    let sound = talk(-40.0, -75.0, 400);
-    let vad = crate::media::VadConfig::default();
-    let heard = super::offline::process(&sound[..sound.len() - 1], Rate::R8k, ON, vad);
-    let mut want = gained(&mut Gain::new(ON), &sound);
-    want.truncate(399 * FRAME);
-    assert_eq!(heard.pcm, want);
-    assert_eq!((heard.gain_db.len(), heard.probabilities.len()), (399, 399 * FRAME / 256));
 }
