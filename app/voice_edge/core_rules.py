@@ -55,7 +55,11 @@ _KEYS = {
 _PLAIN = ("bind", "tcp", "codecs", "max_calls", "rtp_ports", "public_address", "user_agent")
 _NAMES = re.compile(
     r"(?<![\w.])(guard\.\w+|"
-    + "|".join(sorted({k for k in _KEYS if "." not in k} - {"background"} | set(_PLAIN), key=len, reverse=True))
+    + "|".join(
+        sorted(
+            {k for k in _KEYS if "." not in k} - {"background"} | set(_PLAIN), key=len, reverse=True
+        )
+    )
     + r")(?!\w)"
 )
 _OF_TRUNKS = ("server", "proxy", "aor", "username", "password", "realm", "expires_s")

@@ -114,12 +114,12 @@ class EngineConfig:
         guard: GuardConfig | None = None,
         srtp: str = "off",
         gain: bool = False,
-        gain_target_dbov: float = -26.0,
+        gain_target_dbov: float = ...,
         gain_max_db: float = 18.0,
         voice_level_db: float = 0.0,
         background: str = "none",
         background_level_db: float = 0.0,
-        duck_db: float = -12.0,
+        duck_db: float = ...,
     ) -> EngineConfig:
         """
         Args:
@@ -186,14 +186,14 @@ class EngineConfig:
                 "optional" answers what is offered and offers keys under RTP/AVP (RFC 8643); "required" refuses
                 calls without. Keys travel in SIP: use TLS.
             gain: bring callers' speech to one level before voice activity and hand-over (recordings keep the line's).
-            gain_target_dbov: that level, -50 to -10; 0 dBov is a full-scale square wave.
+            gain_target_dbov: that level, -50 to -10, -26 unless given; 0 dBov is a full-scale square wave.
             gain_max_db: greatest gain, 0 to 30. The least is -12 dB; noise is not raised above -50 dBov.
             voice_level_db: level of what is played, -40 to 20. What has to be clamped is counted
                 (`CallStats.tx_overs`).
             background: what calls begin with behind the agent: "none", "noise" (comfort noise of -50 dBov) or the
                 path of a WAV file (16-bit PCM, 8 to 48 kHz, up to 300 s), which is read here; see `Call.background`.
             background_level_db: its level, -40 to 20.
-            duck_db: what the background is lowered by while the agent talks, -40 to 0.
+            duck_db: what the background is lowered by while the agent talks, -40 to 0; -12 unless given.
         """
     @property
     def bind(self) -> str: ...
