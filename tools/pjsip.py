@@ -206,11 +206,11 @@ def _build_into(prefix: Path, compiler: str, host: str | None, variant: Variant 
         stage = work / "stage"
         steps = _Steps(log=log, env=_environment(compiler, host, stage, variant))
         configure = ["./configure", f"--prefix={stage}", *([f"--host={host}"] if host else [])]
-        srtp_tree = _unpack(srtp, work / "srtp")
+        srtp_tree = unpack(srtp, work / "srtp")
         steps.run("libsrtp: configure", srtp_tree, [*configure, *SRTP_FLAGS])
         steps.run("libsrtp: compile", srtp_tree, ["make", jobs, "libsrtp2.a"])
         steps.run("libsrtp: install", srtp_tree, ["make", "install"])
-        tree = _unpack(pjproject, work / "pjproject")
+        tree = unpack(pjproject, work / "pjproject")
         for patch in _patches():
             steps.run(f"PJSIP: {patch.name}", tree, ["patch", "-p1", "--input", str(patch)])
         shutil.copyfile(CRATE / "config_site.h", tree / "pjlib/include/pj/config_site.h")
@@ -283,7 +283,7 @@ def _environment(
     return env
 
 
-def _unpack(archive: Path, into: Path) -> Path:
+def unpack(archive: Path, into: Path) -> Path:
     """Unpack a source archive and return its one top folder."""
     into.mkdir()
     with tarfile.open(archive) as tar:

@@ -57,7 +57,7 @@ def build() -> Path:
 def _build_into(folder: Path, prefix: Path, headers: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
         work = Path(scratch)
-        tree = pjsip._unpack(fetch("pjproject"), work / "pjproject")
+        tree = pjsip.unpack(fetch("pjproject"), work / "pjproject")
         stage = work / "stage"
         stage.mkdir()
         includes = [f"-I{prefix / 'include'}"]

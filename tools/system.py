@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,12 @@ NEEDS = {
         ("exe:flake8", "exe:shellcheck", "file:/usr/lib/python3/dist-packages/magic/__init__.py"),
         (("flake8", "shellcheck", "python3-magic"),),
     ),
+    "swig": Need("makes PJSIP's Python module", ("exe:swig",), (("swig",),)),
+    "python-headers": Need(
+        "compiles PJSIP's Python module",
+        (f"file:{sysconfig.get_paths()['include']}/Python.h",),
+        (("python3-dev",),),
+    ),
     "git": Need("lists the files of the checkout", ("exe:git",), (("git",),)),
     "fuzzer": Need(
         "compiles PJSIP and the core under sanitizers, and fuzzes them",
@@ -125,6 +132,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "test": (*_BUILD, "speech", "sipp", "baresip"),
     "bench": (*_BUILD, "speech"),
     "parity": _BUILD,
+    "bench-live": ("swig", "python-headers"),
     "hil": (*_BUILD, "speech", "sipp", "baresip", "ssh"),
     "check": (*_BUILD, "git", "rustfmt", "clippy"),
     "fuzz": (*_BUILD, "fuzzer"),

@@ -2,7 +2,8 @@
 """`just bench frame`: what a frame of a call costs on one core, by the core and by the reference, in turns.
 
 The reference is core/reference: numpy, and the stock model in onnxruntime. Calls come from a recording, the same to
-both (tools/bench/recorded.py). A figure is the median of the rounds.
+both (tools/bench/recorded.py). A figure is the median of the rounds. With --live they are real calls, to an agent on
+voicecore and to one on pjsua2 with the same reference in its callbacks (tools/bench/live.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.bench import programs, report
+from tools.bench import live, programs, report
 from tools.bench.report import Row
 from tools.bench.sides import MEASURED
 from tools.paths import ROOT, venv_program
@@ -38,11 +39,15 @@ Run = dict[str, Any]
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="just bench frame", description=__doc__)
-    parser.add_argument("--calls", default="100,200", metavar="N,N,…", help="even numbers of calls")
+    parser.add_argument("--calls", metavar="N,N,…", help="even numbers; 100,200, live 50")
     parser.add_argument("--seconds", type=float, default=20, help="length of each call")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side")
+    parser.add_argument("--live", action="store_true", help="real calls, to pjsua2 and to the core")
     options = parser.parse_args(arguments)
-    counts = [int(count) for count in options.calls.split(",")]
+    if options.live:
+        few = [int(count) for count in (options.calls or "50").split(",")]
+        return live.run(few, options.seconds, options.rounds)
+    counts = [int(count) for count in (options.calls or "100,200").split(",")]
     pcm = programs.speech()
     runs: list[Run] = []
     for turn in range(options.rounds):

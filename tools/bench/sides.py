@@ -147,7 +147,7 @@ class Run:
     lost: int  # of those that it sent, by their sequence numbers
     gap_ms: float  # the longest between two frames of a call
     pss_kib: int
-    own: dict[str, Any]  # its own counters, since its start
+    own: dict[str, Any]  # its own counters, since its start; begin_NAME as the window began
     whole: dict[str, Any]  # the generator's counters of the whole run
 
 
@@ -173,12 +173,12 @@ def measure(
             if int(said[1]) != calls:
                 raise Failed(f"{side.name}: {said[1]} of {calls} calls were answered; see above")
             time.sleep(settle_s)
-            if side.tells:
-                program.ask("stats")
+            begun = program.ask("stats") if side.tells else {}
             before, cpu = other.ask("mark"), program.cpu_ns()
             time.sleep(seconds)
             after, used = other.ask("mark"), program.cpu_ns() - cpu
             own = program.ask("stats") if side.tells else {}
+            own |= {f"begin_{name}": value for name, value in begun.items()}
             pss = program.pss_kib()
             whole = other.ask("stop")
             if side.tells:
