@@ -16,7 +16,12 @@ use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::{Probe, PARTS};
-use voicecore_engine::media::{Codec, MediaConfig, MediaEngine, MediaParams, RtpSockets};
+use voicecore_engine::media::{
+    Background, Codec, GainConfig, MediaConfig, MediaEngine, MediaParams, MixerConfig, RtpSockets,
+    FRAME,
+};
+use voicecore_engine::signal::gain::Gain;
+use voicecore_engine::signal::mixer::Mixer;
 use voicecore_engine::signal::vad::{Bank, Rate};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -130,6 +135,62 @@ fn paced(calls: usize) -> Outcome<()> {
     Ok(())
 }
 
+/// Gain control and mixer alone, over the state of so many calls, on frames of 8 kHz.
+fn signal(calls: usize) -> Outcome<()> {
+    let sound = voice(8000 * 20);
+    let frames: Vec<&[i16]> = sound.chunks_exact(FRAME).collect();
+    let rounds = (FRAMES / calls).max(200);
+    let mut each = |name: &str, mut work: Box<dyn FnMut(usize, &mut [i16])>| -> Outcome<()> {
+        let mut best = f64::MAX;
+        for _ in 0..5 {
+            let begin = thread_ns();
+            for round in 0..rounds {
+                for call in 0..calls {
+                    let mut frame = [0i16; FRAME];
+                    frame.copy_from_slice(frames[(round + call * 37) % frames.len()]);
+                    work(call, &mut frame);
+                    std::hint::black_box(&frame);
+                }
+            }
+            best = best.min((thread_ns() - begin) as f64 / 1000.0 / (rounds * calls) as f64);
+        }
+        println!("  {name:<24} {best:>7.3} µs  ({calls} calls)");
+        Ok(rows::add(&format!("{name}, {calls} calls"), "us", best, None)?)
+    };
+    each("a frame copied", Box::new(|_, _| {}))?;
+    for (name, enabled) in [("level", false), ("level and gain", true)] {
+        let cfg = GainConfig { enabled, ..GainConfig::default() };
+        let mut gains = vec![Gain::new(cfg); calls];
+        let work = move |call: usize, frame: &mut [i16]| {
+            let mut out = [0i16; FRAME];
+            gains[call].run(frame, &mut out);
+            frame.copy_from_slice(&out);
+        };
+        each(name, Box::new(work))?;
+    }
+    let noise = Background::noise().ok_or("no noise")?.of(Rate::R8k);
+    for (name, voice_db, background) in [
+        ("mixer, nothing to do", 0.0, false),
+        ("mixer, level", -3.0, false),
+        ("mixer, background", 0.0, true),
+    ] {
+        let cfg = MixerConfig { voice_db, ..MixerConfig::default() };
+        let mut mixers: Vec<Mixer> = (0..calls).map(|_| Mixer::new(cfg)).collect();
+        for (call, mixer) in mixers.iter_mut().enumerate() {
+            let start = noise.start(call as u64);
+            mixer.set(background.then(|| (noise.clone(), start)));
+        }
+        let mut tick = 0;
+        let work = move |call: usize, frame: &mut [i16]| {
+            // The agent talks for two seconds of each three: ducked and open, and the ways between.
+            tick += usize::from(call == 0);
+            mixers[call].mix(frame, (tick + call) % 150 < 100);
+        };
+        each(name, Box::new(work))?;
+    }
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
     let asked: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let counts = if asked.is_empty() { vec![2, 100, 400] } else { asked };
@@ -139,6 +200,7 @@ fn main() -> Outcome<()> {
         by_parts(calls, Codec::Pcma)?;
         by_parts(calls, Codec::G722)?;
         paced(calls)?;
+        signal(calls)?;
     }
     Ok(())
 }

@@ -66,6 +66,9 @@ pub(crate) struct Playout {
     fading: usize,
     dry: bool,
     last: i16,
+    /// First sample of a turn that began in mid-wave, and how much of its ramp is left.
+    first: i16,
+    rising: usize,
     underruns: u64,
     level: Arc<Level>,
 }
@@ -84,6 +87,8 @@ impl Playout {
             fading: 0,
             dry: false,
             last: 0,
+            first: 0,
+            rising: 0,
             underruns: 0,
             level,
         }
@@ -147,11 +152,19 @@ impl Playout {
                     let turn = *turn;
                     let rest = pcm.get(self.used..).unwrap_or(&[]);
                     let take = rest.len().min(frame - n);
+                    let before =
+                        n.checked_sub(1).map_or(self.last, |b| out.get(b).map_or(0, |s| *s));
+                    if before == 0 && self.current != Some(turn) {
+                        self.first = rest.first().copied().unwrap_or(0);
+                        self.rising = self.fade_len();
+                    }
                     if let (Some(o), Some(s)) = (out.get_mut(n..n + take), rest.get(..take)) {
                         o.copy_from_slice(s);
                     }
                     let done = take == rest.len();
-                    self.soften_start(out.get_mut(n..n + take).unwrap_or(&mut []));
+                    let now = out.get_mut(n..n + take).unwrap_or(&mut []);
+                    self.soften_start(now);
+                    self.rise(now);
                     self.used += take;
                     if take > 0 {
                         any = true;
@@ -174,17 +187,24 @@ impl Playout {
         any
     }
 
-    /// Silence for the rest of a frame; ramps down when a turn ran dry in mid-wave.
+    /// Silence for the rest of a frame; ramps down when a turn ended or ran dry in mid-wave.
     fn pad(&mut self, out: &mut [i16], n: usize, any: bool) {
         let fade = self.fade_len();
         if any && n > 0 {
             self.last = out.get(n - 1).copied().unwrap_or(0);
         }
         let rest = out.get_mut(n..).unwrap_or(&mut []);
-        let open = self.current.is_some();
-        let begins = open && !self.dry && !rest.is_empty();
+        let begins = self.current.is_some() && !self.dry && !rest.is_empty();
+        // Also behind the end of a turn; when nothing was heard of late this is silence.
         for (i, s) in rest.iter_mut().enumerate() {
-            *s = if begins && i < fade { ramp(self.last, fade - 1 - i, fade) } else { 0 };
+            *s = if i < fade { ramp(self.last, fade - 1 - i, fade) } else { 0 };
+        }
+        // What does not fit into the frame begins the next one.
+        if self.last != 0 && !rest.is_empty() && rest.len() < fade {
+            self.fading = fade - rest.len();
+            for (i, s) in self.fade.iter_mut().take(self.fading).enumerate() {
+                *s = ramp(self.last, fade - 1 - rest.len() - i, fade);
+            }
         }
         if begins {
             self.dry = true;
@@ -204,6 +224,16 @@ impl Playout {
         }
     }
 
+    /// Takes the step away from the beginning of a turn: its first sample, less and less of it.
+    fn rise(&mut self, audio: &mut [i16]) {
+        let fade = self.fade_len();
+        for s in audio {
+            let Some(rest) = self.rising.checked_sub(1) else { break };
+            *s = s.saturating_sub(ramp(self.first, rest, fade));
+            self.rising = rest;
+        }
+    }
+
     /// Cuts one turn or all. `spare` has room for everything queued and becomes garbage.
     pub(crate) fn clear(
         &mut self,
@@ -214,6 +244,7 @@ impl Playout {
     ) {
         let cut = |id: u64| turn.is_none_or(|t| t == id);
         let faded = if self.current.is_some_and(cut) { self.start_fade(cut) } else { 0 };
+        self.rising = if faded > 0 { 0 } else { self.rising };
         let mut samples = 0u64;
         let used = std::mem::take(&mut self.used);
         for i in 0..self.queue.len() {
@@ -258,7 +289,9 @@ impl Playout {
                 n += 1;
             }
         }
-        self.fading = n;
+        if n > 0 {
+            self.fading = n;
+        }
         n as u64
     }
 

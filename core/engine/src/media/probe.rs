@@ -99,9 +99,12 @@ impl Probe {
             level.entries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let push = Push { entry: Entry::Audio { turn: 1, pcm }, room: None };
             let line = Box::new(Line::new(media, sockets));
+            let sound = cfg.background.as_ref().map(|b| b.of(codec.rate()));
+            let sound = sound.map(|s| (Arc::clone(&s), s.start(call)));
             for command in [
                 Command::Add { place, phase: place / 2 % PHASES, line },
                 Command::SetMedia { place, call, params, line: codec.rate() },
+                Command::Background { place, call, sound },
                 Command::Play { place, call, push },
             ] {
                 if commands.push(command).is_err() {

@@ -275,6 +275,54 @@ mod tests {
         }
     }
 
+    /// Level of a tone in what became of it, dB.
+    fn response(line: Rate, rate: u32, hz: f64) -> f64 {
+        let out = convert_to(line, rate, &tone(rate, hz, rate as usize), 4096);
+        let edge = line.hz() as usize / 20;
+        20.0 * (rms(&out[edge..out.len() - edge]).max(1e-3) / (10_000.0 / 2f64.sqrt())).log10()
+    }
+
+    #[test]
+    fn ripple_and_rejection_are_measured() {
+        for line in [Rate::R8k, Rate::R16k] {
+            for rate in [8000, 16_000, 22_050, 24_000, 44_100, 48_000] {
+                if rate == line.hz() {
+                    continue;
+                }
+                let lower = f64::from(rate.min(line.hz()));
+                let pass: Vec<f64> = (1..=40)
+                    .map(|i| response(line, rate, lower * 0.425 * f64::from(i) / 40.0))
+                    .collect();
+                let ripple = pass.iter().fold(0f64, |most, db| most.max(db.abs()));
+                assert!(ripple < 0.1, "{rate} Hz to {line:?}: {ripple} dB");
+                if rate > line.hz() {
+                    let half = f64::from(rate) / 2.0;
+                    let alias = (0..30)
+                        .map(|i| lower * 0.5 + (half - lower * 0.5) * f64::from(i) / 30.0)
+                        .map(|hz| response(line, rate, hz + 5.0))
+                        .fold(f64::MIN, f64::max);
+                    assert!(alias < -70.0, "{rate} Hz to {line:?}: {alias} dB left");
+                    println!("{rate} Hz to {line:?}: ripple {ripple:.3} dB, aliases {alias:.1} dB");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_clamped_is_counted() {
+        let input: Vec<i16> =
+            (0..4800).map(|i| if i / 60 % 2 == 0 { i16::MAX } else { i16::MIN }).collect();
+        let mut out = Vec::new();
+        let mut overs = Vec::new();
+        for sound in [&input[..], &tone(48_000, 1000.0, 4800)] {
+            let Some(mut r) = Resampler::new(48_000, Rate::R8k) else { unreachable!() };
+            r.push(sound.iter().copied(), &mut out);
+            r.flush(&mut out);
+            overs.push((r.take_overs(), r.take_overs()));
+        }
+        assert!(matches!(overs[..], [(1.., 0), (0, 0)]), "{overs:?}");
+    }
+
     #[test]
     fn chunk_sizes_do_not_matter() {
         let input = tone(24_000, 700.0, 10_000);

@@ -65,8 +65,36 @@ fn a_turn_is_sent_whole_and_told() {
     assert_eq!(end, Some(first + 1500 * 125_000));
     let pcm = rig.sent_pcm();
     assert!(close_to(&pcm[3 * FRAME..3 * FRAME + 1500], &tone(0, 1500)));
-    assert!(pcm[3 * FRAME + 1500..].iter().all(|s| s.abs() <= 8));
+    // Cut off in mid-wave it fades out.
+    assert!(pcm[3 * FRAME + 1540..].iter().all(|s| s.abs() <= 8));
+    assert!(largest_step(&pcm) <= largest_step(&tone(0, 400)) + 300);
     assert_eq!(rig.stats().playout_underruns, 0);
+}
+
+#[test]
+fn a_turn_that_begins_and_ends_in_mid_wave_does_not_click() {
+    for (from, n) in [(8, 1000), (8, 320), (24, 13), (40, 160)] {
+        for before in [0, 30, 150] {
+            let mut rig = Rig::flowing(17);
+            rig.ticks(1);
+            rig.play(&vec![0; before], 8000, 1).unwrap();
+            rig.finish(1);
+            for (i, part) in tone(from, n).chunks(29).enumerate() {
+                rig.play(part, 8000, 2).unwrap();
+                if i == 7 {
+                    rig.ticks(1);
+                }
+            }
+            rig.finish(2);
+            rig.ticks(12);
+            let pcm = rig.sent_pcm();
+            let step = largest_step(&pcm);
+            assert!(step <= largest_step(&tone(0, 400)) + 300, "{from} {n} {before}: {step}");
+            let start = FRAME + before;
+            let (whole, skip) = (tone(from, n), 40.min(n));
+            assert!(close_to(&pcm[start + skip..start + n], &whole[skip..]), "{from} {n} {before}");
+        }
+    }
 }
 
 #[test]
