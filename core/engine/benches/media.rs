@@ -135,12 +135,15 @@ fn paced(calls: usize) -> Outcome<()> {
     Ok(())
 }
 
+/// What is done to the frame of a call, by its number.
+type Work = Box<dyn FnMut(usize, &mut [i16])>;
+
 /// Gain control and mixer alone, over the state of so many calls, on frames of 8 kHz.
 fn signal(calls: usize) -> Outcome<()> {
     let sound = voice(8000 * 20);
     let frames: Vec<&[i16]> = sound.chunks_exact(FRAME).collect();
     let rounds = (FRAMES / calls).max(200);
-    let mut each = |name: &str, mut work: Box<dyn FnMut(usize, &mut [i16])>| -> Outcome<()> {
+    let each = |name: &str, mut work: Work| -> Outcome<()> {
         let mut best = f64::MAX;
         for _ in 0..5 {
             let begin = thread_ns();
