@@ -17,6 +17,7 @@ from core.reference.speech import Chunk, Event
 
 CODECS = ("PCMA", "PCMU", "L16")
 EXAMPLE = "parity"
+NO_LOOP = 0xFFFF_FFFF
 
 
 def run(program: Path, backend: str | None, lines: Sequence[Line]) -> tuple[str, list[Outcome]]:
@@ -27,12 +28,28 @@ def run(program: Path, backend: str | None, lines: Sequence[Line]) -> tuple[str,
     """
     given = bytearray()
     for line in lines:
-        given += struct.pack("<3I", line.rate, CODECS.index(line.codec), len(line.payload))
-        given += line.payload
+        given += _written(line)
     command = [str(program), *([backend] if backend else [])]
     done = subprocess.run(command, input=bytes(given), capture_output=True, check=True)
     reader = _Reader(done.stdout)
     return done.stderr.decode().strip(), [reader.outcome() for _ in lines]
+
+
+def _written(line: Line) -> bytes:
+    gain, agent = line.gain, line.agent
+    head = struct.pack("<3I", line.rate, CODECS.index(line.codec), len(line.payload))
+    head += struct.pack("<I2d", gain.enabled, gain.target_dbov, gain.max_db)
+    if agent is None:
+        return head + struct.pack("<I", 0) + line.payload
+    mixing, background = agent.settings, agent.background
+    # Comfort noise is no loop of ours: its length says so.
+    loop = NO_LOOP if background is None else len(background)
+    head += struct.pack(
+        "<I3d", len(agent.talking), mixing.voice_db, mixing.background_db, mixing.duck_db
+    )
+    head += struct.pack("<2I", agent.stopped, loop)
+    parts = [head, line.payload, agent.voice.astype("<i2"), agent.talking.astype(np.uint8)]
+    return b"".join(bytes(part) for part in [*parts, *([] if background is None else [background])])
 
 
 class _Reader:
@@ -45,7 +62,7 @@ class _Reader:
         return taken
 
     def outcome(self) -> Outcome:
-        samples, windows, events, chunks = (int(count) for count in self._take(4, "<u4"))
+        samples, windows, events, chunks, sent, overs = (int(n) for n in self._take(6, "<u4"))
         return Outcome(
             self._take(samples, "<i2"),
             self._take(windows, "<f4"),
@@ -57,4 +74,6 @@ class _Reader:
                 Chunk(int(f), int(at), int(n))
                 for f, at, n in self._take(3 * chunks, "<u8").reshape(-1, 3)
             ],
+            self._take(sent, "<i2"),
+            overs,
         )

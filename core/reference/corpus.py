@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.reference import g711
-from core.reference.path import LINEAR, Line
+from core.reference.level import NO_GAIN, GainSettings
+from core.reference.mixer import MixerSettings
+from core.reference.path import LINEAR, Agent, Line
 from core.reference.silero import ROOT
 
 NARROW = tuple(
@@ -33,6 +35,20 @@ NOISES = ("silence", "white", "pink", "hum", "babble")
 SPEECH_S = 60  # of a call, without its pauses
 LOUDEST_DB, SOFTEST_DB = 0.0, -40.0  # peak of a recording, of full scale
 WIDE_TIMES = 5  # there is a minute of wideband speech: it comes again in each kind of noise
+
+GAINS = (
+    NO_GAIN,
+    GainSettings(True),
+    GainSettings(True, -20.0, 30.0),
+    GainSettings(True, -26.25, 12.5),
+)
+MIXERS = (
+    MixerSettings(),
+    MixerSettings(3.0, -6.0, -12.0),
+    MixerSettings(-6.5, 0.0, -20.25),
+    MixerSettings(0.0, -30.0, -40.0),
+    MixerSettings(12.0, 6.0, 0.0),
+)
 
 Signal = NDArray[np.float64]
 
@@ -47,6 +63,11 @@ class Recipe:
     codec: str
     noise: str
     clips: tuple[Path, ...]
+
+    @property
+    def number(self) -> int:
+        """What chooses settings of gain and mixer: all kinds of them turn up in a few calls."""
+        return int(np.random.default_rng([self.seed, 3]).integers(1 << 16))
 
 
 @dataclass(frozen=True)
@@ -146,7 +167,23 @@ def make(recipe: Recipe) -> Made:
     pcm = samples.clip(-32768, 32767).astype(np.int16)
     linear = recipe.codec == LINEAR
     coded = pcm.astype("<i2") if linear else g711.encode(pcm, recipe.codec)
-    return Made(Line(recipe.rate, recipe.codec, coded.tobytes()), tuple(spoken), clipped)
+    line = Line(recipe.rate, recipe.codec, coded.tobytes(), GAINS[recipe.number % len(GAINS)])
+    return Made(replace(line, agent=_agent(recipe, line)), tuple(spoken), clipped)
+
+
+def _agent(recipe: Recipe, line: Line) -> Agent:
+    """It says what the caller says, half a call later; every third background is a loop of hum."""
+    frames = line.frames()
+    voice = np.concatenate(frames[len(frames) // 2 :] + frames[: len(frames) // 2])
+    peaks = np.abs(voice.reshape(len(frames), -1).astype(np.int32)).max(axis=1)
+    background = None
+    if recipe.number % 3 == 1:
+        background = np.zeros(0, np.int16)
+    elif recipe.number % 3 == 2:
+        loop = noise(with_noise(recipe, "hum"), 3 * recipe.rate + 77, -25)
+        background = np.rint(loop).astype(np.int16)
+    mixing = MIXERS[recipe.number % len(MIXERS)]
+    return Agent(voice, peaks > 256, mixing, background, len(frames) * 2 // 3)
 
 
 def only_noise(recipe: Recipe, seconds: float, level_db: float) -> Made:

@@ -58,7 +58,8 @@ class Mixer:
             mixed = mixed + self._loop[places].astype(np.float32) * factors
         rounded = np.rint(mixed)
         self.overs += int(np.count_nonzero((rounded < -32768) | (rounded > 32767)))
-        return rounded.clip(-32768, 32767).astype(np.int16)
+        sent: Frame = rounded.clip(-32768, 32767).astype(np.int16)
+        return sent
 
     def _next(self) -> np.float32:
         goal = np.float32(0)
@@ -81,4 +82,5 @@ def comfort_noise(rate: int) -> Frame:
         white[i] = (seed >> 16) - 32768
     soft: NDArray[np.int64] = (np.roll(white, 1) + 2 * white + np.roll(white, -1)) >> 2
     rms = math.sqrt(int(soft @ soft) / len(soft))
-    return np.rint(soft * (NOISE_RMS / rms)).astype(np.int16)
+    made: Frame = np.rint(soft * (NOISE_RMS / rms)).astype(np.int16)
+    return made

@@ -49,12 +49,16 @@ class Counts:
     seconds: float = 0.0
     events: int = 0
     chunks: int = 0
+    sent: int = 0
+    overs: int = 0
     clipped: int = 0
+    gained: float = 0.0
     by_kind: dict[str, float] = field(default_factory=dict)
     other_samples: int = 0
     other_probabilities: int = 0
     other_events: int = 0
     other_chunks: int = 0
+    other_sent: int = 0
     largest: float = 0.0
     backend: str = ""
     told: list[str] = field(default_factory=list)
@@ -71,14 +75,15 @@ class Counts:
 
     def same(self, exact: bool) -> bool:
         """Whether all is as it must be; `exact`: probabilities to the last bit."""
-        different = self.other_samples + self.other_events + self.other_chunks
+        different = self.other_samples + self.other_events + self.other_chunks + self.other_sent
         different += self.other_probabilities if exact else 0
         return self.calls > 0 and different == 0 and self.largest <= LIMIT
 
 
 _SUMS = (
     *("calls", "frames", "samples", "windows", "seconds", "events", "chunks", "clipped"),
-    *("other_samples", "other_probabilities", "other_events", "other_chunks"),
+    *("sent", "overs", "gained"),
+    *("other_samples", "other_probabilities", "other_events", "other_chunks", "other_sent"),
 )
 
 
@@ -98,6 +103,10 @@ def compare(name: str, wanted: path.Outcome, found: path.Outcome) -> Counts:
     events = set(wanted.events) ^ set(found.events)
     chunks = set(wanted.chunks) ^ set(found.chunks)
     counts.other_events, counts.other_chunks = len(events), len(chunks)
+    counts.sent, counts.overs = len(wanted.sent), wanted.overs
+    counts.other_sent = _unequal(wanted.sent, found.sent) + abs(wanted.overs - found.overs)
+    if counts.other_sent:
+        counts.told.append(f"{name}: sent otherwise; overs {wanted.overs}, core {found.overs}")
     if counts.other_samples:
         counts.told.append(f"{name}: {counts.other_samples} samples differ")
     for event in sorted(events, key=lambda event: event.frame):
@@ -135,6 +144,7 @@ def batch(
             counts.frames = counts.samples // FRAME[recipe.rate]
             counts.seconds = counts.samples / recipe.rate
             counts.clipped, counts.backend = call.clipped, name
+            counts.gained = counts.seconds * call.line.gain.enabled
             for kind in (f"{recipe.codec} {recipe.rate} Hz", recipe.noise):
                 counts.by_kind[kind] = counts.seconds
             assert counts.windows == counts.samples // WINDOW[recipe.rate]
@@ -157,13 +167,20 @@ def report(counts: Counts, exact: bool) -> Iterator[str]:
     kinds = ", ".join(f"{kind} {s / 60:.1f} min" for kind, s in sorted(counts.by_kind.items()))
     yield f"reference (numpy, onnxruntime) and core ({counts.backend}):"
     yield f"  {counts.calls} calls, {counts.seconds / 3600:.2f} h, {counts.frames} frames: {kinds}"
-    yield f"  audio judged: {counts.samples} samples, {counts.other_samples} differ"
+    yield (
+        f"  audio after gain: {counts.samples} samples ({counts.gained / counts.seconds:.0%} of the time "
+        f"with the gain on), {counts.other_samples} differ"
+    )
     yield (
         f"  speech probability: {counts.windows} windows, {counts.other_probabilities} differ in any bit"
         f"{' (none may)' if exact else ''}, largest difference {counts.largest:.2e} (up to {LIMIT:g})"
     )
     yield f"  starts and ends of speech: {counts.events}, {counts.other_events} differ in frame or sample"
     yield f"  pieces of audio handed over: {counts.chunks}, {counts.other_chunks} differ"
+    yield (
+        f"  agent over background, sent: {counts.sent} samples, {counts.other_sent} differ; "
+        f"{counts.overs} were clamped and counted"
+    )
     yield f"  of the input, {counts.clipped} samples were over full scale before the codec"
     for line in counts.told[:TOLD]:
         yield f"    {line}"

@@ -7,15 +7,34 @@ What the core does in the tick, frame by frame and in its order: decode, windows
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.reference import g711
+from core.reference.level import NO_GAIN, Gain, GainSettings
+from core.reference.mixer import Mixer, MixerSettings, comfort_noise
 from core.reference.pool import Pool, State
 from core.reference.speech import DEFAULTS, FRAME, Caller, Chunk, Event, Settings
 
 LINEAR = "L16"
+_comfort_noise = cache(comfort_noise)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What the agent's side of a call is given: its voice, which frames have any of it, and the background.
+
+    `background` is a loop at the line's rate, empty for the core's own comfort noise, None for silence; it is stopped
+    before frame `stopped`.
+    """
+
+    voice: NDArray[np.int16]
+    talking: NDArray[np.bool_]
+    settings: MixerSettings
+    background: NDArray[np.int16] | None
+    stopped: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +44,8 @@ class Line:
     rate: int
     codec: str
     payload: bytes
+    gain: GainSettings = NO_GAIN
+    agent: Agent | None = None
 
     def frames(self) -> list[NDArray[np.int16]]:
         """The whole frames, decoded one by one."""
@@ -50,17 +71,21 @@ class Outcome:
     """Of speech, by window."""
     events: list[Event] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
+    sent: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
+    """Agent voice over background."""
+    overs: int = 0
+    """Samples sent that had to be clamped."""
 
 
 def walk(line: Line, pool: Pool, settings: Settings = DEFAULTS) -> Outcome:
     """The call through the path, one frame after the other."""
-    caller, state = Caller(line.rate, settings), State(line.rate)
+    caller, state, gain = Caller(line.rate, settings), State(line.rate), Gain(line.gain)
     audio: list[NDArray[np.int16]] = []
     outcome = Outcome(np.zeros(0, np.int16), np.zeros(0, np.float32))
     probabilities: list[np.float32] = []
     for frame in line.frames():
-        audio.append(frame)
-        window, event = caller.hear(frame), None
+        audio.append(gain.run(frame))
+        window, event = caller.hear(audio[-1]), None
         if window is not None:
             probabilities.append(pool.probability(state, window))
             event = caller.judge(probabilities[-1])
@@ -71,4 +96,20 @@ def walk(line: Line, pool: Pool, settings: Settings = DEFAULTS) -> Outcome:
             outcome.chunks.append(chunk)
     outcome.audio = np.concatenate([outcome.audio, *audio])
     outcome.probabilities = np.array(probabilities, np.float32)
+    if line.agent is not None:
+        outcome.sent, outcome.overs = send(line.rate, line.agent)
     return outcome
+
+
+def send(rate: int, agent: Agent) -> tuple[NDArray[np.int16], int]:
+    """The agent's side, frame by frame: what is sent, and the samples of it that were clamped."""
+    background = agent.background
+    if background is not None and not len(background):
+        background = _comfort_noise(rate)
+    mixer = Mixer(agent.settings, background)
+    sent = []
+    for k, talking in enumerate(agent.talking):
+        if k == agent.stopped:
+            mixer.stop()
+        sent.append(mixer.mix(agent.voice[k * FRAME[rate] : (k + 1) * FRAME[rate]], bool(talking)))
+    return np.concatenate(sent), mixer.overs

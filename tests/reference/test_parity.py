@@ -48,7 +48,11 @@ def test_g711_has_the_values_of_its_definition() -> None:
 
 def test_a_recipe_always_makes_the_same_call_and_every_recording_goes_through_both_laws() -> None:
     first = recipes()[2]
-    assert corpus.make(first).line == corpus.make(first).line
+    again, line = corpus.make(first).line, corpus.make(first).line
+    assert (line.payload, line.gain) == (again.payload, again.gain)
+    assert line.agent is not None
+    assert again.agent is not None
+    np.testing.assert_array_equal(line.agent.voice, again.agent.voice)
     narrow = [recipe for recipe in recipes() if recipe.rate == 8000]
     by_law = {
         law: sorted(path for recipe in narrow if recipe.codec == law for path in recipe.clips)
@@ -60,6 +64,13 @@ def test_a_recipe_always_makes_the_same_call_and_every_recording_goes_through_bo
     slice_ = parity.chosen(20)
     assert {recipe.codec for recipe in slice_} == {"PCMA", "PCMU", "L16"}
     assert {recipe.noise for recipe in slice_} == set(corpus.NOISES)
+    # And every setting of the gain and of the mixer, over every kind of background.
+    lines = [corpus.make(recipe).line for recipe in slice_]
+    assert {line.gain for line in lines} == set(corpus.GAINS)
+    agents = [line.agent for line in lines if line.agent]
+    assert {agent.settings for agent in agents} == set(corpus.MIXERS)
+    loops = [agent.background for agent in agents]
+    assert {loop is None or len(loop) for loop in loops} == {True, 0, 3 * 8000 + 77, 3 * 16000 + 77}
 
 
 def test_noise_has_the_level_asked_for() -> None:
@@ -115,7 +126,16 @@ def other_audio(outcome: Outcome) -> None:
     outcome.chunks[1] = replace(outcome.chunks[1], length=outcome.chunks[1].length - 1)
 
 
+def sent_otherwise(outcome: Outcome) -> None:
+    outcome.sent[77] ^= 1
+
+
+def overs_uncounted(outcome: Outcome) -> None:
+    outcome.overs += 1
+
+
 CHANGES = [later, missing, one_more, one_bit, cut, unsure, no_number, fewer, other_audio]
+CHANGES += [sent_otherwise, overs_uncounted]
 
 
 @pytest.mark.parametrize("change", CHANGES)
