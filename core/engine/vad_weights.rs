@@ -48,6 +48,9 @@ pub fn build(out_dir: &Path) -> Result<(), String> {
     println!("cargo::rerun-if-changed={}", model.display());
     let onnx = std::fs::read(&model).map_err(|e| format!("{}: {e}", model.display()))?;
     let weights = extract(&onnx).map_err(|e| format!("{}: {e}", model.display()))?;
+    // For the back end that runs the file as it is.
+    let whole = out_dir.join("silero_vad.onnx");
+    std::fs::write(&whole, &onnx).map_err(|e| format!("{}: {e}", whole.display()))?;
     let out = out_dir.join("silero_vad.f32");
     std::fs::write(&out, weights).map_err(|e| format!("{}: {e}", out.display()))
 }

@@ -20,8 +20,10 @@ EXAMPLE = "parity"
 NO_LOOP = 0xFFFF_FFFF
 
 
-def run(program: Path, backend: str | None, lines: Sequence[Line]) -> tuple[str, list[Outcome]]:
+def run(program: Path, backend: Sequence[str], lines: Sequence[Line]) -> tuple[str, list[Outcome]]:
     """Name of the voice-activity back end, and what became of each call; they are carried side by side.
+
+    `backend` is empty for the kernel's best, else the name of one, and the path of libonnxruntime to use that instead.
 
     Raises:
         subprocess.CalledProcessError: the program failed; what it said is in `stderr`.
@@ -29,10 +31,11 @@ def run(program: Path, backend: str | None, lines: Sequence[Line]) -> tuple[str,
     given = bytearray()
     for line in lines:
         given += _written(line)
-    command = [str(program), *([backend] if backend else [])]
-    done = subprocess.run(command, input=bytes(given), capture_output=True, check=True)
+    done = subprocess.run(
+        [str(program), *backend], input=bytes(given), capture_output=True, check=True
+    )
     reader = _Reader(done.stdout)
-    return done.stderr.decode().strip(), [reader.outcome() for _ in lines]
+    return done.stderr.decode().splitlines()[0], [reader.outcome() for _ in lines]
 
 
 def _written(line: Line) -> bytes:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from core.reference import core_path, corpus, path
@@ -127,7 +128,7 @@ _pool: Pool | None = None
 
 
 def batch(
-    program: Path, backends: Sequence[str | None], recipes: Sequence[corpus.Recipe]
+    program: Path, backends: Sequence[tuple[str, ...]], recipes: Sequence[corpus.Recipe]
 ) -> list[Counts]:
     """The calls of some recipes through both paths: what came of each back end."""
     global _pool
@@ -186,13 +187,30 @@ def report(counts: Counts, exact: bool) -> Iterator[str]:
         yield f"    {line}"
 
 
+def arguments_of(backend: str) -> tuple[str, ...]:
+    """What the core's side is told of a back end; empty is the best of this processor."""
+    if backend != "onnxruntime":
+        return (backend,) if backend else ()
+    return "scalar", str(library())
+
+
+def library() -> Path:
+    """The onnxruntime that Python has, for the core to load."""
+    folder = Path(onnxruntime.__file__).parent / "capi"
+    found = sorted(folder.glob("libonnxruntime.so*"))
+    if not found:
+        raise step.Failed(f"{folder} has no libonnxruntime.so; try --backend scalar")
+    return found[0]
+
+
 def build() -> Path:
-    """The core's side, compiled for release."""
+    """The core's side, compiled for release, with onnxruntime."""
     environment = cargo_environment()
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
         raise step.Failed("no cargo on the PATH: `./justw parity` installs one")
     command = [cargo, "build", "--release", "--locked", "-p", "voicecore-engine"]
+    command += ["--features", "onnxruntime"]
     with step.step("Building the core's side", log="parity", expect="about 1 min", silent_s=3):
         step.run([*command, "--example", core_path.EXAMPLE], env=environment)
     target = Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
@@ -202,13 +220,17 @@ def build() -> Path:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="just parity", description=__doc__)
     parser.add_argument("--minutes", type=float, help="only about so much audio")
-    parser.add_argument("--backend", action="append", help="avx512, avx2, neon or scalar")
+    parser.add_argument(
+        "--backend",
+        action="append",
+        help="avx512, avx2, neon, scalar or onnxruntime (default: best, and that)",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     started = time.monotonic()
     program = build()
     recipes = chosen(options.minutes)
-    backends: list[str | None] = options.backend or [None]
+    backends = [arguments_of(name) for name in options.backend or ("", "onnxruntime")]
     batches = [recipes[k : k + BATCH] for k in range(0, len(recipes), BATCH)]
     totals = [Counts() for _ in backends]
     with ProcessPoolExecutor(options.jobs) as workers:

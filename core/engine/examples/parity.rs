@@ -2,7 +2,8 @@
 //! Recorded calls through the very signal code of the tick, side by side in one bank, for
 //! comparison with the Python path (core/reference/parity.py).
 //!
-//! `parity [BACKEND] < calls > outcomes`. Little-endian throughout.
+//! `parity [BACKEND [LIBRARY]] < calls > outcomes`. Little-endian throughout. With the path of a
+//! libonnxruntime voice activity is the stock model's.
 //!
 //! A call: u32 rate; u32 codec (0 PCMA, 1 PCMU, 2 linear 16 bit); u32 length of the payload; u32 gain
 //! on, f64 its target in dBov, f64 greatest gain in dB; u32 frames of the agent. If there are any: f64
@@ -16,6 +17,7 @@
 
 use std::error::Error;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ use voicecore_engine::signal::gain::GainConfig;
 use voicecore_engine::signal::listener::Listener;
 use voicecore_engine::signal::mixer::{Mixer, MixerConfig};
 use voicecore_engine::signal::speech::Decision;
+use voicecore_engine::signal::vad::stock::Stock;
 use voicecore_engine::signal::vad::{Backend, Bank, Slot};
 
 const TICK_NS: u64 = 20_000_000;
@@ -233,14 +236,21 @@ fn call(input: &mut Input, banks: &mut [Bank; 2]) -> Result<Call, Box<dyn Error>
 
 fn run() -> Result<(), Box<dyn Error>> {
     let wanted = std::env::args().nth(1);
+    let library = std::env::args().nth(2);
     let backend = Backend::available()
         .find(|backend| wanted.as_ref().is_none_or(|name| name == backend.name()))
+        .or(library.as_ref().and(Some(Backend::Scalar)))
         .ok_or("no such backend on this processor")?;
-    eprintln!("{}", backend.name());
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes)?;
     let mut banks =
         [Rate::R8k, Rate::R16k].map(|rate| Bank::with_backend(rate, MOST_CALLS, backend));
+    if let Some(library) = library {
+        for bank in &mut banks {
+            bank.use_stock(Stock::load(Path::new(&library), bank.rate())?);
+        }
+    }
+    eprintln!("{}", banks[0].backend());
     let mut calls = read(&bytes, &mut banks)?;
     let mut going: Vec<usize> = (0..calls.len()).collect();
     let mut staged: [Vec<usize>; 2] = [Vec::new(), Vec::new()];

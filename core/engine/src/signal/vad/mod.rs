@@ -14,6 +14,7 @@ mod kernel;
 mod network;
 mod simd;
 mod states;
+pub mod stock;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use kernel::{Job, Tile, Workspace};
 use network::Network;
 pub use simd::Backend;
 use states::States;
+use stock::Stock;
 
 /// Sample rate of the windows. The two rates have their own weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +70,8 @@ pub struct Bank {
     staged: Vec<usize>,
     /// For each number of windows left to run, the tile to run next.
     plan: Vec<&'static Tile>,
+    /// Runs the windows in the kernel's place.
+    stock: Option<Stock>,
 }
 
 impl Bank {
@@ -96,12 +100,22 @@ impl Bank {
             free: (0..capacity).rev().collect(),
             staged: Vec::with_capacity(capacity),
             plan: plan(tiles, capacity),
+            stock: None,
         }
     }
 
-    /// Name of the instruction set in use: "avx512", "avx2", "neon" or "scalar".
+    /// Has the stock model run the windows from now on, for calls that are opened later. Then
+    /// [`Bank::run`] allocates.
+    pub fn use_stock(&mut self, stock: Stock) {
+        self.stock = Some(stock);
+    }
+
+    /// Name of the instruction set in use: "avx512", "avx2", "neon" or "scalar"; or "onnxruntime".
     pub fn backend(&self) -> &'static str {
-        self.backend.name()
+        match self.stock {
+            Some(_) => "onnxruntime",
+            None => self.backend.name(),
+        }
     }
 
     /// Windows that one pass takes on the fastest instruction set of this processor.
@@ -162,6 +176,16 @@ impl Bank {
     /// bank's.
     pub fn run(&mut self, out: &mut Vec<(Slot, f32)>) {
         out.clear();
+        if let Some(stock) = &mut self.stock {
+            let probabilities = stock.run(&mut self.states, &self.staged);
+            for (&index, &probability) in self.staged.iter().zip(probabilities) {
+                let place = &mut self.places[index];
+                place.staged = false;
+                out.push((Slot { index, generation: place.generation }, probability));
+            }
+            self.staged.clear();
+            return;
+        }
         let mut left = &self.staged[..];
         while !left.is_empty() {
             let tile = self.plan[left.len()];
