@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,36 @@ def test_a_base_that_does_not_build_is_told_and_passes(
     checkout.commit(CALL, 2)
     assert gate.main([]) == 0
     assert "skipped: the benchmark does not build in the tree of" in capsys.readouterr().out
+
+
+def test_each_tree_is_built_apart_from_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = []
+
+    def cargo(_: object, *, env: dict[str, str], **__: object) -> subprocess.CompletedProcess[str]:
+        folders.append(env.get("CARGO_TARGET_DIR"))
+        return subprocess.CompletedProcess([], 1, stdout="")
+
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
+    monkeypatch.setattr(programs, "cargo_environment", lambda: dict(os.environ))
+    monkeypatch.setattr("tools.bench.programs.shutil.which", lambda *_, **__: "cargo")
+    monkeypatch.setattr("tools.bench.programs.subprocess.run", cargo)
+    for arguments in (("gate",), ("gate", tmp_path)):
+        with pytest.raises(Failed):
+            programs.cargo_bench(*arguments)
+    assert len(set(folders)) == 2
+
+
+def test_files_of_the_base_are_newer_than_what_was_built_before(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    checkout.commit(CALL, 1)
+    checkout.branch("work")
+    checkout.commit(CALL, 2)
+    repository = Repository(checkout.root)
+    base = repository.base()
+    assert base is not None
+    before = time.time() - 60
+    repository.unpack(base, tmp_path / "tree")
+    assert (tmp_path / "tree" / CALL).stat().st_mtime > before

@@ -81,6 +81,10 @@ class Repository:
                 tar.extractall(into, filter="tar")
             else:
                 tar.extractall(into)
+        # Cargo goes by times: what was built of another base would be newer than the commit's own.
+        for path in into.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                os.utime(path)
 
     def _lines(self, *arguments: str) -> list[str]:
         done = self._git(arguments)

@@ -32,7 +32,10 @@ def cargo_bench(name: str, tree: Path = ROOT) -> Path:
     """Compile one of core/engine/benches with all optimisation; its path. In another tree with that tree's PJSIP."""
     environment = cargo_environment()
     if tree != ROOT:
-        environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
+        # Cargo tells packages apart by their place in the workspace, not by where that is: with one folder for both
+        # trees either would be taken for the other.
+        own = Path(environment.get("CARGO_TARGET_DIR") or ROOT / "target")
+        environment["CARGO_TARGET_DIR"] = str(own / "other-tree")
         environment.pop("VC_PJSIP_PREFIX", None)
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
