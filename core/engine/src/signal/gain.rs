@@ -78,15 +78,24 @@ impl Gain {
         self.gain
     }
 
+    /// Whether it changes audio.
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Measures a frame that goes on as it is.
+    pub fn measure(&mut self, frame: &[i16]) {
+        self.level.measure(frame);
+    }
+
     /// Takes a frame; `out`, of the same length, is what goes on.
     pub fn run(&mut self, frame: &[i16], out: &mut [i16]) {
-        let measured = self.level.measure(frame);
         if !self.enabled {
-            for (o, s) in out.iter_mut().zip(frame) {
-                *o = *s;
-            }
+            self.measure(frame);
+            out.iter_mut().zip(frame).for_each(|(o, s)| *o = *s);
             return;
         }
+        let measured = self.level.measure(frame);
         let top = self.most.min((NOISE_TOP - self.level.floor()).max(0)) * PARTS;
         let want = (self.target * PARTS - self.level.speech()).max(LEAST * PARTS).min(top);
         let change = want - self.gain;

@@ -3,6 +3,7 @@
 //! only (core/reference/README.md, "Level").
 
 use super::steps;
+use crate::media::MAX_FRAME;
 
 /// Frames of a block, and blocks, whose least level is the noise floor: 1.6 to 1.8 s.
 const BLOCK: u32 = 10;
@@ -52,13 +53,10 @@ impl Level {
 
     /// Measures the next frame.
     pub fn measure(&mut self, frame: &[i16]) -> Measured {
-        let (mut power, mut peak) = (0i64, 0i32);
-        // A square has 30 bits: eight of them fit 33, so the sum of a piece is kept in 64.
-        for s in frame {
-            let s = i32::from(*s);
-            power += i64::from(s * s);
-            peak = peak.max(s.abs());
-        }
+        let power = power(frame);
+        let (low, high) =
+            frame.iter().fold((0, 0), |(low, high): (i16, i16), s| (low.min(*s), high.max(*s)));
+        let peak = i32::from(high).max(-i32::from(low));
         let level = steps::level(power / frame.len().max(1) as i64);
         self.lowest = self.lowest.min(level);
         self.floor = self.lows.iter().fold(self.lowest, |least, low| least.min(*low));
@@ -99,6 +97,22 @@ impl Level {
     }
 }
 
+/// Sum of the squares, exact. In halves of 16 bits, whose sums over a frame fit 32: twice as many
+/// lanes as with 64.
+fn power(frame: &[i16]) -> i64 {
+    let mut power = 0;
+    for part in frame.chunks(MAX_FRAME) {
+        let (mut low, mut high) = (0u32, 0u32);
+        for s in part {
+            let square = i32::from(*s) * i32::from(*s);
+            low += square as u32 & 0xFFFF;
+            high += square as u32 >> 16;
+        }
+        power += i64::from(low) + (i64::from(high) << 16);
+    }
+    power
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +139,19 @@ mod tests {
         // Faint sound is none, however silent it was before.
         run(&mut level, 0, 100);
         assert_eq!(run(&mut level, 50, 20), 0);
+    }
+
+    #[test]
+    fn the_sum_of_squares_is_exact() {
+        let sounds: Vec<Vec<i16>> = vec![
+            vec![i16::MIN; 1000],
+            (0..777).map(|i| (i * 7919 % 65_536 - 32_768) as i16).collect(),
+            vec![],
+        ];
+        for sound in sounds {
+            let want: i64 = sound.iter().map(|s| i64::from(*s).pow(2)).sum();
+            assert_eq!(power(&sound), want);
+        }
     }
 
     #[test]

@@ -32,6 +32,10 @@ impl Listener {
 
     /// Takes a decoded frame whose first sample arrived at `at_ns`. Gives a window when one is full.
     pub fn hear(&mut self, frame: &[i16], at_ns: u64) -> Option<&[f32]> {
+        if !self.gain.enabled() {
+            self.gain.measure(frame);
+            return self.ear.hear(frame, at_ns);
+        }
         let mut heard = [0i16; MAX_FRAME];
         let heard = heard.get_mut(..frame.len())?;
         self.gain.run(frame, heard);
