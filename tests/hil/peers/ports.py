@@ -9,7 +9,8 @@ import socket
 
 _LOW, _HIGH = 10240, 32000
 _random = random.Random(os.getpid())
-# What was given last goes out again last: a test that still holds its ports binds them, but one that is about to must not lose them.
+# What was given last goes out again last: a test that still holds its ports binds them, but one that is about to
+# must not lose them.
 _given: dict[int, None] = {}
 
 
