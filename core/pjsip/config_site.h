@@ -26,8 +26,8 @@
 
 /* Each call keeps some eight copies of a description, with room for as many. What is longer is cut to what we could use before
  * PJSIP reads it (src/slim.rs). */
-#define PJMEDIA_MAX_SDP_FMT 16
-#define PJMEDIA_MAX_SDP_ATTR 40
+#define PJMEDIA_MAX_SDP_FMT 12
+#define PJMEDIA_MAX_SDP_ATTR 28
 
 #define PJMEDIA_HAS_VIDEO 0
 #define PJMEDIA_HAS_SRTP 1

@@ -108,10 +108,16 @@ pj_status_t vc_local_sdp(vc_call *call)
 {
     const pjmedia_sdp_session *offer = vc_pending_offer(call);
     const char *why = "";
-    pjmedia_sdp_session *sdp = offer ? vc_srtp_answer(call->inv->pool_prov, call->sdp, offer, &why)
-                                     : vc_srtp_offer(call->inv->pool_prov, call->sdp, call);
-    vc_shape_answer(call->inv->pool_prov, sdp, offer);
-    return sdp ? pjsip_inv_set_local_sdp(call->inv, sdp) : PJMEDIA_SDPNEG_EINVANSTP;
+    /* PJSIP copies what it is given. */
+    pj_pool_t *pool = pjsip_endpt_create_pool(vc_ep->sip, "answer", 4000, 1000);
+    pjmedia_sdp_session *sdp = offer ? vc_srtp_answer(pool, call->sdp, offer, &why) : vc_srtp_offer(pool, call->sdp, call);
+    pj_status_t status = PJMEDIA_SDPNEG_EINVANSTP;
+    vc_shape_answer(pool, sdp, offer);
+    if (sdp) {
+        status = pjsip_inv_set_local_sdp(call->inv, sdp);
+    }
+    pj_pool_release(pool);
+    return status;
 }
 
 int vc_answer(vc_endpoint *ep, uint64_t id)

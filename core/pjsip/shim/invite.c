@@ -36,6 +36,7 @@ static int invite_create(vc_dialling *d, pjsip_dialog *dialog, pjsip_inv_session
 {
     const vc_policy *policy = vc_policy_of(d->extra.port);
     int status = vc_sdp_parse(dialog->pool, d->sdp, sdp);
+    pj_pool_t *pool;
     if (status != 0) {
         return status;
     }
@@ -46,8 +47,11 @@ static int invite_create(vc_dialling *d, pjsip_dialog *dialog, pjsip_inv_session
             return status;
         }
     }
-    status = pjsip_inv_create_uac(dialog, d->extra.late ? NULL : vc_srtp_offer(dialog->pool, *sdp, NULL),
-                                  vc_policy_options(policy), inv);
+    /* PJSIP copies the offer. */
+    pool = pjsip_endpt_create_pool(vc_ep->sip, "offer", 4000, 1000);
+    status = pjsip_inv_create_uac(dialog, d->extra.late ? NULL : vc_srtp_offer(pool, *sdp, NULL), vc_policy_options(policy),
+                                  inv);
+    pj_pool_release(pool);
     if (status == PJ_SUCCESS) {
         status = vc_policy_timer(*inv, policy);
     }

@@ -6,11 +6,11 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// Formats of one `m=` line that PJSIP keeps.
-const FORMATS: usize = 16;
+const FORMATS: usize = 12;
 /// `a=` lines of one stream, or of the session, that PJSIP keeps.
-const ATTRIBUTES: usize = 40;
+const ATTRIBUTES: usize = 28;
 /// `a=crypto` lines kept of a stream that is too long.
-const CRYPTO: usize = 16;
+const CRYPTO: usize = 10;
 /// Attributes of audio that mean something to us, beside those of formats.
 const KNOWN: [&str; 9] = [
     "ptime", "maxptime", "sendrecv", "sendonly", "recvonly", "inactive", "rtcp", "rtcp-mux",
