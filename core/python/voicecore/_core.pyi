@@ -184,7 +184,8 @@ class EngineConfig:
             guard: who may call, and how much; the defaults of `GuardConfig` unless given.
             srtp: "off", "optional" or "required": whether media is encrypted with keys from the SDP (RFC 4568).
                 "optional" answers what is offered and offers keys under RTP/AVP (RFC 8643); "required" refuses
-                calls without. Keys travel in SIP: use TLS.
+                calls without. A call that has SRTP keeps it: a new offer without keys is refused with 488, an answer
+                without them ends the call. Keys travel in SIP: use TLS.
             gain: bring callers' speech to one level before voice activity and hand-over (recordings keep the line's).
             gain_target_dbov: that level, -50 to -10, -26 unless given; 0 dBov is a full-scale square wave.
             gain_max_db: greatest gain, 0 to 30. The least is -12 dB; noise is not raised above -50 dBov.
