@@ -27,7 +27,7 @@ AIMS = {"process": 10.0, "main": 40.0, "vad": 8.0}
 """How many times less than the reference."""
 KINDS = {
     "process": "cpu of the whole process",
-    "main": "main thread, which has the interpreter's lock",
+    "main": "interpreter's lock of the main thread",
     "vad": "voice activity",
     "rest": "everything else",
 }

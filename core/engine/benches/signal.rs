@@ -18,7 +18,9 @@ use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::Probe;
-use voicecore_engine::media::{Codec, MediaConfig, MediaEngine, MediaParams, RtpSockets};
+use voicecore_engine::media::{
+    Background, Codec, GainConfig, MediaConfig, MediaEngine, MediaParams, RtpSockets,
+};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -83,6 +85,12 @@ fn parts(calls: usize, all: &[i16], cfg: &MediaConfig) -> Outcome<[f64; 4]> {
     Ok(kinds.map(|mut kind| median(&mut kind)))
 }
 
+/// Gain control, and the agent's voice over comfort noise that ducks.
+fn with_all() -> MediaConfig {
+    let gain = GainConfig { enabled: true, ..GainConfig::default() };
+    MediaConfig { gain, background: Background::noise(), ..MediaConfig::default() }
+}
+
 /// Hearing a call and tick; the parts go to the table.
 fn hearing(calls: usize, all: &[i16], name: &str, cfg: &MediaConfig) -> Outcome<(f64, f64)> {
     let [decode, judge, finish, speak] = parts(calls, all, cfg)?;
@@ -119,7 +127,7 @@ fn paced(calls: usize, all: &[i16]) -> Outcome<[f64; 2]> {
 
 /// An engine whose calls, in pairs, speak to each other.
 fn start(calls: usize, room: usize, all: &[i16]) -> Outcome<MediaEngine> {
-    let cfg = MediaConfig { max_calls: room, priority: Some(60), ..MediaConfig::default() };
+    let cfg = MediaConfig { max_calls: room, priority: Some(60), ..with_all() };
     let engine = MediaEngine::start(cfg)?;
     let mut sockets = Vec::new();
     for _ in 0..calls {
@@ -179,9 +187,12 @@ fn main() -> Outcome<()> {
     let mut each = Vec::new();
     for calls in &counts {
         let (hear, speak) = hearing(*calls, &all, "as shipped", &MediaConfig::default())?;
+        let metric = format!("as shipped: hearing and speaking, {calls} calls");
+        rows::add(&metric, "us", hear + speak, None)?;
+        let (hear, speak) = hearing(*calls, &all, "with all", &with_all())?;
         let metric = format!("level, gain, voice activity, delivery, {calls} calls");
         rows::add(&metric, "us", hear, Some(PUBLISHED_US))?;
-        let metric = format!("all of it, and the mixer, {calls} calls");
+        let metric = format!("all of it, and the mixer with ducking and noise, {calls} calls");
         rows::add(&metric, "us", hear + speak, Some(PUBLISHED_ALL_US))?;
         each.push(hear);
     }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use voicecore_engine::events::Batch;
-use voicecore_engine::media::{recorded, MediaConfig};
+use voicecore_engine::media::{recorded, GainConfig, MediaConfig};
 use voicecore_engine::{EngineEvent, EventBatch};
 
 use crate::engine::to_python;
@@ -22,9 +22,11 @@ pub struct Recorded {
 #[pymethods]
 impl Recorded {
     #[new]
-    fn new(py: Python<'_>, calls: usize, pcm: &[u8], ticks: u64) -> PyResult<Self> {
+    #[pyo3(signature = (calls, pcm, ticks, *, gain=false))]
+    fn new(py: Python<'_>, calls: usize, pcm: &[u8], ticks: u64, gain: bool) -> PyResult<Self> {
         let pcm: Vec<i16> = pcm.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect();
-        let cfg = MediaConfig { max_calls: calls, ..MediaConfig::default() };
+        let gain = GainConfig { enabled: gain, ..GainConfig::default() };
+        let cfg = MediaConfig { max_calls: calls, gain, ..MediaConfig::default() };
         let inner = py.detach(|| recorded::Recorded::new(calls, &pcm, ticks, &cfg))?;
         Ok(Recorded { inner, batches: Mutex::default() })
     }
@@ -41,8 +43,9 @@ impl Recorded {
         self.inner.running()
     }
 
-    /// Thread time of receiving, decoding and gain, voice activity, hand-over so far, ns.
-    fn spent(&self) -> [u64; 4] {
+    /// Thread time of receiving, decoding and gain, voice activity, hand-over, and of fetching without the interpreter's
+    /// lock, so far, ns.
+    fn spent(&self) -> [u64; 5] {
         self.inner.spent()
     }
 

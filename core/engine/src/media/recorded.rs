@@ -20,8 +20,9 @@ use super::waker::Waker;
 use super::{Codec, MediaConfig, FRAME, TICK_NS};
 use crate::events::{Batch, MediaEvent};
 
-/// Where the time of the thread went, ns: RTP and jitter buffer in, decoding and what follows, voice activity, hand-over.
-pub type Spent = [u64; 4];
+/// Where the time went, ns: RTP and jitter buffer in, decoding and what follows, voice activity, hand-over; and in the
+/// thread that drains, fetching.
+pub type Spent = [u64; 5];
 
 const HEADER: usize = 12;
 
@@ -30,7 +31,7 @@ const HEADER: usize = 12;
 pub struct Recorded {
     inbox: Mutex<Inbox>,
     waker: Arc<Waker>,
-    spent: Arc<[AtomicU64; 4]>,
+    spent: Arc<[AtomicU64; 5]>,
     /// Ticks still to come.
     left: Arc<AtomicU64>,
     begin: Option<mpsc::SyncSender<()>>,
@@ -53,7 +54,7 @@ impl Recorded {
         if voice.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let spent = Arc::new([const { AtomicU64::new(0) }; 4]);
+        let spent = Arc::new([const { AtomicU64::new(0) }; 5]);
         let left = Arc::new(AtomicU64::new(ticks));
         let (told, rest, cfg) = (Arc::clone(&spent), Arc::clone(&left), cfg.clone());
         // A shard stays in the thread that made it.
@@ -102,11 +103,17 @@ impl Recorded {
 
     /// Thread time so far.
     pub fn spent(&self) -> Spent {
-        [0, 1, 2, 3].map(|n| self.spent[n].load(Ordering::Relaxed))
+        [0, 1, 2, 3, 4].map(|n| self.spent[n].load(Ordering::Relaxed))
     }
 
     /// As [`super::MediaEngine::drain`], for speech and audio, which is all that there is.
     pub fn drain(&self, batch: &mut Batch) {
+        let begin = thread_ns();
+        self.fetch(batch);
+        self.spent[4].fetch_add(thread_ns() - begin, Ordering::Relaxed);
+    }
+
+    fn fetch(&self, batch: &mut Batch) {
         batch.clear();
         self.waker.drain();
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +152,7 @@ impl Drop for Recorded {
     }
 }
 
-fn run(probe: &mut Probe, voice: &[u8], spent: &[AtomicU64; 4], left: &AtomicU64) {
+fn run(probe: &mut Probe, voice: &[u8], spent: &[AtomicU64; 5], left: &AtomicU64) {
     let begin = now_ns() + TICK_NS;
     let frames = voice.len() / FRAME;
     for tick in 0u64.. {
