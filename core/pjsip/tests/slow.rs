@@ -7,7 +7,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{first_line, response, Stage, Uac, LOCAL, OFFER};
-use pjsip_sys::{CallId, DialRequest, SipEvent};
+use pjsip_sys::{CallId, DialRequest, EndpointConfig, SipEvent};
 
 const SILENCE: Duration = Duration::from_secs(32);
 
@@ -96,4 +96,32 @@ fn unanswered_invite_ends_in_408() {
     .unwrap();
     s.settle(SILENCE - Duration::from_secs(1));
     assert_eq!(s.ended(), (408, false));
+}
+
+fn private_kib() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Private_Dirty")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// What the stack holds of a call that is up: docs/measurements.md has the figure.
+#[test]
+#[ignore = "70 s of wall clock"]
+fn memory_of_a_call() {
+    const CALLS: u32 = 300;
+    let mut s = Stage::with(EndpointConfig { max_calls: 1000, ..EndpointConfig::default() });
+    let mut begin = |calls: u32| {
+        for _ in 0..calls {
+            s.answered(Some(OFFER));
+            s.media();
+            s.confirmed();
+        }
+        // The transactions of the answers stay for 32 s (RFC 6026).
+        s.settle(Duration::from_secs(34));
+        s.ep.trim();
+        private_kib()
+    };
+    let few = begin(20);
+    let each = (begin(CALLS) - few) / f64::from(CALLS);
+    assert!(each < 45.0, "{each:.1} KiB a call");
 }

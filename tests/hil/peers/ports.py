@@ -27,7 +27,9 @@ def _bindable(port: int, host: str) -> bool:
 def free_block(count: int, *, step: int = 1, host: str = "127.0.0.1") -> int:
     """First (even) port of `count` ports, `step` apart, free for UDP and TCP, and not given out lately."""
     for attempt in range(2000):
-        if attempt % 200 == 199:  # too little is left in one piece: the older half may be asked for again
+        if (
+            attempt % 200 == 199
+        ):  # too little is left in one piece: the older half may be asked for again
             for port in list(_given)[: len(_given) // 2]:
                 del _given[port]
         base = _random.randrange(_LOW, _HIGH - count * step) & ~1
