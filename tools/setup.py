@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools import system
-from tools.paths import OUT, REQUIREMENTS, ROOT, VENV, uv, uv_environment, venv_program
+from tools.paths import OUT, REQUIREMENTS, ROOT, VENV, uv, uv_environment, venv_program, version
 from tools.step import entry, exclusive, run, step
 
 RUNTIME = ("bootstrap", "build", "app", "standins")
@@ -120,7 +120,9 @@ def _install_core(remembered: dict[str, str]) -> None:
     rustc = run(
         [shutil.which("rustc", path=path) or "rustc", "--version"], env={**os.environ, "PATH": path}
     )
-    print_of_sources = _digest(_files(CORE_SOURCES), rustc)
+    # The stock model's back end of voice activity, whose crate asks for a newer Rust than the core.
+    features = ["--features", "onnxruntime"] if version(rustc) >= (1, 92) else []
+    print_of_sources = _digest(_files(CORE_SOURCES), rustc, *features)
     if remembered.get("core") == print_of_sources:
         return
     wheels = OUT / "wheels" / print_of_sources[:16]
@@ -136,6 +138,7 @@ def _install_core(remembered: dict[str, str]) -> None:
                 "skip",
             ]
             command += ["--compatibility", "linux", "--interpreter", venv_program("python")]
+            command += features
             run(
                 [*command, "--manifest-path", "core/python/Cargo.toml", "--out", str(wheels)],
                 env=environment,

@@ -118,7 +118,7 @@ def test_example_loads_and_its_values_are_the_defaults() -> None:
 def test_example_has_every_setting(tmp_path: Path) -> None:
     text = uncommented(EXAMPLE.read_text(encoding="utf-8"))
     assert keys_of(tomllib.loads(text)) == every_key(Settings)
-    for name in ("ca.pem", "sip.pem", "sip.key"):
+    for name in ("ca.pem", "sip.pem", "sip.key", "libonnxruntime.so"):
         (tmp_path / name).write_text("of the core's tests\n")
     for name in ("trunk.password", "alice.password", "llm.key", "tts.key", "stt.key"):
         (tmp_path / name).write_text("sesame\n")

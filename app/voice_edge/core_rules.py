@@ -25,6 +25,7 @@ _KEYS = {
     "speech_start_ms": "vad.speech_start_ms",
     "speech_end_ms": "vad.speech_end_ms",
     "preroll_ms": "vad.preroll_ms",
+    "vad_onnxruntime": "vad.onnxruntime",
     "jitter_min_ms": "media.jitter_min_ms",
     "jitter_max_ms": "media.jitter_max_ms",
     "media_timeout_s": "media.timeout_s",

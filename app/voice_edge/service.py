@@ -18,6 +18,7 @@ from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
 from .settings import Settings
+from .settings.stock import stock_library
 from .tls_files import TlsFiles
 from .trunks import Trunks
 
@@ -62,6 +63,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "vad_release": vad.release,
         "speech_start_ms": vad.speech_start_ms,
         "speech_end_ms": vad.speech_end_ms,
+        "vad_onnxruntime": stock_library(vad),
         "jitter_min_ms": media.jitter_min_ms,
         "jitter_max_ms": media.jitter_max_ms,
         "media_timeout_s": media.timeout_s,

@@ -130,6 +130,8 @@ class Vad:
     speech_start_ms: int = setting(64, low=32, high=1_000)
     speech_end_ms: int = setting(600, low=100, high=5_000)
     preroll_ms: int = setting(300, low=0, high=2_000)
+    backend: str = setting("kernel", choices=("kernel", "onnxruntime"))
+    onnxruntime: Path | None = setting(None, kind="file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

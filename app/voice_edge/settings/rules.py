@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .model import Settings
+from .stock import stock_library
 
 
 def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
@@ -31,6 +32,12 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             "vad.release",
             f"{s.vad.release} lies above vad.threshold ({s.vad.threshold})",
             "Speech must end at a lower probability than it starts at: choose a lower value",
+        )
+    if s.vad.backend == "onnxruntime" and stock_library(s.vad) is None:
+        yield (
+            "vad.backend",
+            "the Python package onnxruntime is not installed",
+            'Install it, name a libonnxruntime.so as vad.onnxruntime, or write "kernel"',
         )
     if s.media.jitter_min_ms > s.media.jitter_max_ms:
         yield (

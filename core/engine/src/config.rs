@@ -58,6 +58,8 @@ pub struct EngineConfig {
     pub speech_start_ms: u32,
     /// Pause that ends a stretch of speech, ms.
     pub speech_end_ms: u32,
+    /// A libonnxruntime that runs the stock model in place of the kernel; `None`: the kernel.
+    pub vad_onnxruntime: Option<PathBuf>,
     /// Gain control of callers.
     pub gain: GainConfig,
     /// Levels of the agent's voice and of what is behind it.
@@ -109,6 +111,7 @@ impl Default for EngineConfig {
             vad_release: 0.35,
             speech_start_ms: 64,
             speech_end_ms: 600,
+            vad_onnxruntime: None,
             gain: GainConfig::default(),
             mixer: MixerConfig::default(),
             background: None,

@@ -3,6 +3,8 @@
 
 use crate::config::EngineConfig;
 use crate::error::ConfigError;
+use crate::media::Rate;
+use crate::signal::vad::stock::Stock;
 
 pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
     let (gain, mixer) = (&config.gain, &config.mixer);
@@ -10,7 +12,12 @@ pub(crate) fn validate(config: &EngineConfig) -> Result<(), ConfigError> {
     within("gain_max_db", gain.max_db, 0.0, 30.0, "18")?;
     within("voice_level_db", mixer.voice_db, -40.0, 20.0, "0, as it comes from the server")?;
     within("background_level_db", mixer.background_db, -40.0, 20.0, "0, as it is in the file")?;
-    within("duck_db", mixer.duck_db, -40.0, 0.0, "-12")
+    within("duck_db", mixer.duck_db, -40.0, 0.0, "-12")?;
+    let Some(library) = &config.vad_onnxruntime else { return Ok(()) };
+    Stock::load(library, Rate::R8k).map(drop).map_err(|why| {
+        let remedy = "name a libonnxruntime.so of 1.24 or later, or leave it to the core's kernel";
+        ConfigError::new("vad_onnxruntime", why, remedy)
+    })
 }
 
 fn within(
@@ -50,6 +57,9 @@ mod tests {
         let all =
             ["gain_target_dbov", "gain_max_db", "voice_level_db", "background_level_db", "duck_db"];
         assert_eq!(fields, all.repeat(3));
+        let nowhere = Some("/nowhere/libonnxruntime.so".into());
+        let refused = validate(&EngineConfig { vad_onnxruntime: nowhere, ..Default::default() });
+        assert_eq!(refused.err().map(|e| e.field), Some("vad_onnxruntime"));
         assert!(validate(&EngineConfig::default()).is_ok());
     }
 }

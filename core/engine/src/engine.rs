@@ -367,6 +367,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
             speech_start_ms: config.speech_start_ms,
             speech_end_ms: config.speech_end_ms,
         },
+        vad_onnxruntime: config.vad_onnxruntime.clone(),
         gain: config.gain,
         mixer: config.mixer,
         background: config.background.clone(),

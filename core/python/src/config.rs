@@ -152,7 +152,7 @@ impl EngineConfig {
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
         srtp="off", gain=false, gain_target_dbov=-26.0, gain_max_db=18.0, voice_level_db=0.0,
-        background="none", background_level_db=0.0, duck_db=-12.0))]
+        background="none", background_level_db=0.0, duck_db=-12.0, vad_onnxruntime=None))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -204,6 +204,7 @@ impl EngineConfig {
         background: &str,
         background_level_db: f64,
         duck_db: f64,
+        vad_onnxruntime: Option<PathBuf>,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -256,6 +257,7 @@ impl EngineConfig {
                 .collect::<PyResult<_>>()?,
             media_priority: media_priority.map(|v| ranged(py, "media_priority", v)).transpose()?,
             srtp: srtp_mode(py, srtp)?,
+            vad_onnxruntime,
             gain: GainConfig { enabled: gain, target_dbov: gain_target_dbov, max_db: gain_max_db },
             mixer: MixerConfig {
                 voice_db: voice_level_db,
@@ -470,6 +472,11 @@ impl EngineConfig {
     #[getter]
     fn srtp(&self) -> &'static str {
         self.inner.srtp.name()
+    }
+
+    #[getter]
+    fn vad_onnxruntime(&self) -> Option<String> {
+        shown(self.inner.vad_onnxruntime.as_deref())
     }
 
     #[getter]

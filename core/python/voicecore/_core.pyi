@@ -120,6 +120,7 @@ class EngineConfig:
         background: str = "none",
         background_level_db: float = 0.0,
         duck_db: float = ...,
+        vad_onnxruntime: str | PathLike[str] | None = None,
     ) -> EngineConfig:
         """
         Args:
@@ -195,6 +196,9 @@ class EngineConfig:
                 path of a WAV file (16-bit PCM, 8 to 48 kHz, up to 300 s), which is read here; see `Call.background`.
             background_level_db: its level, -40 to 20.
             duck_db: what the background is lowered by while the agent talks, -40 to 0; -12 unless given.
+            vad_onnxruntime: path of a libonnxruntime (1.24 or later) that runs the stock model in place of the core's
+                kernel, with the same events at about ten times the cost; the media threads then allocate memory
+                in every tick. None: the kernel. Refused by builds without it.
         """
     @property
     def bind(self) -> str: ...
@@ -274,6 +278,8 @@ class EngineConfig:
     def media_priority(self) -> int | None: ...
     @property
     def srtp(self) -> str: ...
+    @property
+    def vad_onnxruntime(self) -> str | None: ...
     @property
     def gain(self) -> bool: ...
     @property

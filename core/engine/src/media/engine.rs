@@ -25,6 +25,7 @@ use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
 use super::{MediaConfig, MediaError, MediaParams, Rate};
 use crate::record::{tap, Recorder, RecorderQueues};
+use crate::signal::vad::stock::Stock;
 use crate::signal::vad::Bank;
 use crate::transport::rtp::session::Identity;
 use crate::transport::RtpSockets;
@@ -116,16 +117,26 @@ impl MediaEngine {
         let (core, priority) = (self.cfg.cores.get(number).copied(), self.cfg.priority);
         let (asked, woken) = (Arc::clone(&commands), Arc::clone(&self.waker));
         let wide = self.cfg.wideband;
+        let stock = self.stock().map_err(start("voice activity by onnxruntime"))?;
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || {
-                let shard = Shard::new(number, places, wide, asked, outbox, woken, polls);
+                let mut shard = Shard::new(number, places, wide, asked, outbox, woken, polls);
+                shard.use_stock(stock);
                 clock::run(shard, core, priority, &counters, &flag);
             })
             .map_err(start("media thread"))?;
         lock(&self.inboxes).push(inbox);
         self.workers.push(Worker { commands, clock, thread: Some(thread) });
         Ok(())
+    }
+
+    /// Sessions of a media thread, each for one rate, if they are to be used.
+    fn stock(&self) -> std::io::Result<Vec<Stock>> {
+        let Some(library) = &self.cfg.vad_onnxruntime else { return Ok(Vec::new()) };
+        let rates = if self.cfg.wideband { &[Rate::R8k, Rate::R16k][..] } else { &[Rate::R8k] };
+        let load = |rate: &Rate| Stock::load(library, *rate).map_err(std::io::Error::other);
+        rates.iter().map(load).collect()
     }
 
     /// Readable when events wait. Written at most once a tick.

@@ -3,6 +3,7 @@
 //! each have a bank of their own.
 
 use super::Rate;
+use crate::signal::vad::stock::Stock;
 use crate::signal::vad::{Bank, Slot};
 
 struct One {
@@ -34,6 +35,13 @@ impl Listening {
         Listening {
             narrow: One::new(Rate::R8k, places),
             wide: wideband.then(|| One::new(Rate::R16k, places)),
+        }
+    }
+
+    /// The stock model for the windows of its rate.
+    pub(crate) fn use_stock(&mut self, stock: Stock) {
+        if let Some(one) = self.of(stock.rate()) {
+            one.bank.use_stock(stock);
         }
     }
 

@@ -32,6 +32,7 @@ use super::waker::Waker;
 use super::{MediaParams, Rate};
 use crate::events::Notice;
 use crate::signal::background::Loop;
+use crate::signal::vad::stock::Stock;
 use crate::transport::sockets::canonical;
 use crate::transport::RtpSockets;
 
@@ -119,6 +120,13 @@ impl Shard {
             listening: Listening::new(places, wideband),
             unsaid: Vec::with_capacity(places),
             farewells: Farewells::new(places),
+        }
+    }
+
+    /// Has the stock model run voice activity, from before the first call on. A tick allocates then.
+    pub(crate) fn use_stock(&mut self, sessions: Vec<Stock>) {
+        for stock in sessions {
+            self.listening.use_stock(stock);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use super::g711::Law;
 use super::line::Rate;
@@ -39,6 +40,8 @@ pub struct MediaConfig {
     pub priority: Option<u8>,
     /// Voice activity decisions.
     pub vad: VadConfig,
+    /// A libonnxruntime that runs the stock model in place of the kernel.
+    pub vad_onnxruntime: Option<PathBuf>,
     /// Gain control of callers.
     pub gain: GainConfig,
     /// Levels of what is sent.
@@ -91,6 +94,7 @@ impl Default for MediaConfig {
             cores: Vec::new(),
             priority: None,
             vad: VadConfig::default(),
+            vad_onnxruntime: None,
             gain: GainConfig::default(),
             mixer: MixerConfig::default(),
             background: None,

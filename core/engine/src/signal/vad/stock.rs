@@ -30,7 +30,7 @@ mod with_onnxruntime {
     /// A session of its own, on the thread that runs it.
     pub struct Stock {
         session: Session,
-        rate: i64,
+        rate: Rate,
         input: Vec<f32>,
         memory: Vec<f32>,
         probabilities: Vec<f32>,
@@ -54,10 +54,10 @@ mod with_onnxruntime {
             };
             let environment = loaded.insert(environment);
             let session = session(environment).map_err(|e| at(e.to_string()))?;
-            let (hz, window) = (i64::from(rate.hz()), rate.window());
+            let window = rate.window();
             let mut stock = Stock {
                 session,
-                rate: hz,
+                rate,
                 input: Vec::new(),
                 memory: Vec::new(),
                 probabilities: Vec::new(),
@@ -66,6 +66,11 @@ mod with_onnxruntime {
             stock.memory.resize(2 * UNITS, 0.0);
             stock.ask(1).map_err(|e| at(e.to_string()))?;
             Ok(stock)
+        }
+
+        /// Rate of its windows.
+        pub fn rate(&self) -> Rate {
+            self.rate
         }
 
         /// Runs the windows of these calls; gives a probability for each.
@@ -102,7 +107,7 @@ mod with_onnxruntime {
 
         fn ask(&mut self, calls: usize) -> ort::Result<()> {
             let width = self.input.len() / calls.max(1);
-            let rate = [self.rate];
+            let rate = [i64::from(self.rate.hz())];
             let output = self.session.run(ort::inputs![
                 "input" => TensorRef::from_array_view(([calls, width], &self.input[..]))?,
                 "state" => TensorRef::from_array_view(([2, calls, UNITS], &self.memory[..]))?,
@@ -145,6 +150,11 @@ mod without {
         /// This build has no onnxruntime.
         pub fn load(_library: &Path, _rate: Rate) -> Result<Stock, String> {
             Err("this build has no onnxruntime; \"kernel\" gives the same events".to_owned())
+        }
+
+        /// Rate of its windows.
+        pub fn rate(&self) -> Rate {
+            match *self {}
         }
 
         pub(in super::super) fn run(&mut self, _states: &mut States, _calls: &[usize]) -> &[f32] {
