@@ -36,6 +36,7 @@ _KEYS = {
     "comfort_noise": "media.comfort_noise",
     "dtmf": "media.dtmf",
     "srtp": "media.srtp",
+    "gain": "media.gain.enabled",
     "gain_target_dbov": "media.gain.target_dbov",
     "gain_max_db": "media.gain.max_db",
     "voice_level_db": "media.mix.voice_db",
@@ -58,7 +59,9 @@ _NAMES = re.compile(
     r"(?<![\w.])(guard\.\w+|"
     + "|".join(
         sorted(
-            {k for k in _KEYS if "." not in k} - {"background"} | set(_PLAIN), key=len, reverse=True
+            {k for k in _KEYS if "." not in k} - {"background", "gain"} | set(_PLAIN),
+            key=len,
+            reverse=True,
         )
     )
     + r")(?!\w)"

@@ -10,7 +10,7 @@ pub use without::Stock;
 
 #[cfg(feature = "onnxruntime")]
 mod with_onnxruntime {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::{Mutex, PoisonError};
 
     use ort::environment::Environment;
@@ -25,7 +25,7 @@ mod with_onnxruntime {
     static MODEL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/silero_vad.onnx"));
 
     /// The first library that is loaded stays: there is one to a process.
-    static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+    static ENVIRONMENT: Mutex<Option<(PathBuf, Environment)>> = Mutex::new(None);
 
     /// A session of its own, on the thread that runs it.
     pub struct Stock {
@@ -44,15 +44,18 @@ mod with_onnxruntime {
         pub fn load(library: &Path, rate: Rate) -> Result<Stock, String> {
             let at = |why: String| format!("{}: {why}", library.display());
             let mut loaded = ENVIRONMENT.lock().unwrap_or_else(PoisonError::into_inner);
-            let environment = match loaded.take() {
-                Some(environment) => environment,
+            if let Some((path, _)) = loaded.as_ref().filter(|(path, _)| path != library) {
+                return Err(at(format!("this process has loaded {} before", path.display())));
+            }
+            let made = match loaded.take() {
+                Some(made) => made,
                 None => {
                     let found = ort::init_from(library).map_err(|e| at(e.to_string()))?;
                     let named = found.with_name("voicecore").with_telemetry(false);
-                    named.build().map_err(|e| at(e.to_string()))?
+                    (library.to_owned(), named.build().map_err(|e| at(e.to_string()))?)
                 }
             };
-            let environment = loaded.insert(environment);
+            let (_, environment) = loaded.insert(made);
             let session = session(environment).map_err(|e| at(e.to_string()))?;
             let window = rate.window();
             let mut stock = Stock {
