@@ -198,12 +198,12 @@ impl EngineConfig {
         guard: Option<&Bound<'_, GuardConfig>>,
         srtp: &str,
         gain: bool,
-        gain_target_dbov: f64,
-        gain_max_db: f64,
-        voice_level_db: f64,
+        #[pyo3(from_py_with = real)] gain_target_dbov: f64,
+        #[pyo3(from_py_with = real)] gain_max_db: f64,
+        #[pyo3(from_py_with = real)] voice_level_db: f64,
         background: &str,
-        background_level_db: f64,
-        duck_db: f64,
+        #[pyo3(from_py_with = real)] background_level_db: f64,
+        #[pyo3(from_py_with = real)] duck_db: f64,
         vad_onnxruntime: Option<PathBuf>,
     ) -> PyResult<Self> {
         let inner = Config {

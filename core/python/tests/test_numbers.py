@@ -35,6 +35,8 @@ def test_settings(of: Any, wrong: float) -> None:
     numbers = _numbers(of)
     assert len(numbers) > 5
     for name, _ in numbers:
+        if wrong == -1 and name.endswith("_level_db"):
+            continue  # a decibel less
         # A float for a whole number is another type.
         with pytest.raises((ConfigError, TypeError)) as refused:
             of(**{name: wrong})

@@ -15,6 +15,8 @@ pub(crate) const MAX_TURNS: usize = 64;
 const FADE_MS: usize = 5;
 /// Its samples at the greatest rate.
 const MAX_FADE: usize = FADE_MS * Rate::R16k.per_ms();
+/// A turn whose first sample is smaller begins as it is: speech has greater steps within.
+const CLICK: u16 = 512;
 
 /// Something queued.
 #[derive(Debug)]
@@ -156,7 +158,8 @@ impl Playout {
                         n.checked_sub(1).map_or(self.last, |b| out.get(b).map_or(0, |s| *s));
                     if before == 0 && self.current != Some(turn) {
                         self.first = rest.first().copied().unwrap_or(0);
-                        self.rising = self.fade_len();
+                        let clicks = self.first.unsigned_abs() >= CLICK;
+                        self.rising = if clicks { FADE_MS * self.rate.per_ms() } else { 0 };
                     }
                     if let (Some(o), Some(s)) = (out.get_mut(n..n + take), rest.get(..take)) {
                         o.copy_from_slice(s);
