@@ -9,7 +9,7 @@
 use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
 use voicecore_engine::media::probe::Probe;
-use voicecore_engine::media::{Codec, Suite};
+use voicecore_engine::media::{Codec, Coding, Suite};
 use voicecore_engine::signal::vad::{Bank, Rate};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -17,8 +17,8 @@ use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::{Probe, PARTS};
 use voicecore_engine::media::{
-    Background, Codec, GainConfig, MediaConfig, MediaEngine, MediaParams, MixerConfig, RtpSockets,
-    FRAME,
+    Background, Codec, Coding, GainConfig, MediaConfig, MediaEngine, MediaParams, MixerConfig,
+    RtpSockets, FRAME,
 };
 use voicecore_engine::signal::gain::Gain;
 use voicecore_engine::signal::mixer::Mixer;

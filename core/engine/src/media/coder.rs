@@ -3,7 +3,7 @@
 
 use super::g722;
 use super::halfband::{Doubler, Halver};
-use super::{g711, Codec, Rate, FRAME};
+use super::{g711, Codec, Coding, Rate, FRAME};
 
 /// Payload bytes to samples of the line.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::flow::Port;
 use super::outbox::{rings, Garbage, Inbox, Outbox, Record};
 use super::playout::{Level, Playout};
 use super::voice::{Voice, FIRST_ROOM};
-use super::{CallStats, MediaConfig, MediaParams, TICK_NS};
+use super::{CallStats, Coding, MediaConfig, MediaParams, TICK_NS};
 use crate::transport::rtp::session::Identity;
 
 const START_NS: u64 = 5_000_000_000_000;

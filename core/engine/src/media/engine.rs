@@ -23,7 +23,7 @@ use super::shard::{Command, Line, Polls, Shard};
 use super::srtp::Update;
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
-use super::{MediaConfig, MediaError, MediaParams, Rate};
+use super::{Coding, MediaConfig, MediaError, MediaParams, Rate};
 use crate::record::{tap, Recorder, RecorderQueues};
 use crate::signal::vad::stock::Stock;
 use crate::signal::vad::Bank;

@@ -50,6 +50,6 @@ pub use histogram::Distribution;
 pub use line::{Rate, FRAME, MAX_FRAME, UNIT_NS};
 pub use purpose::Purpose;
 pub use types::{
-    Background, CallStats, Codec, Direction, GainConfig, MediaConfig, MediaError, MediaParams,
-    MediaStats, MixerConfig, RtcpWay, Suite, VadConfig, TICK_NS,
+    Background, CallStats, Codec, Coding, Direction, GainConfig, MediaConfig, MediaError,
+    MediaParams, MediaStats, MixerConfig, RtcpWay, Suite, VadConfig, TICK_NS,
 };

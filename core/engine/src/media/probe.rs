@@ -19,7 +19,7 @@ use super::shard::{take, Command, Line, Polls, Shard};
 use super::srtp::Update;
 use super::voice::{Push, FIRST_ROOM};
 use super::waker::Waker;
-use super::{Codec, MediaConfig, MediaParams, RtpSockets, TICK_NS};
+use super::{Codec, Coding, MediaConfig, MediaParams, RtpSockets, TICK_NS};
 use crate::transport::rtp::session::Identity;
 
 /// Parts of a tick, in order.

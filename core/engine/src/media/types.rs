@@ -12,7 +12,7 @@ pub use crate::signal::background::Background;
 pub use crate::signal::gain::GainConfig;
 pub use crate::signal::mixer::MixerConfig;
 pub use pjsip_sys::sdes::Suite;
-pub use pjsip_sys::{Direction, RtcpWay};
+pub use pjsip_sys::{Codec, Direction, RtcpWay};
 
 /// Length of a tick.
 pub const TICK_NS: u64 = 20_000_000;
@@ -104,30 +104,17 @@ impl Default for MediaConfig {
     }
 }
 
-/// Audio codec of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// G.711 A-law, static payload type 8.
-    Pcma,
-    /// G.711 μ-law, static payload type 0.
-    Pcmu,
-    /// G.722 at 64 kbit/s, static payload type 9: audio of 16 kHz with an RTP clock of 8000 Hz
-    /// (RFC 3551 section 4.5.2).
-    G722,
+/// What the media path asks of a codec.
+pub trait Coding {
+    /// The law of G.711 that it is, if one.
+    fn law(self) -> Option<Law>;
+
+    /// Rate of its audio.
+    fn rate(self) -> Rate;
 }
 
-impl Codec {
-    /// Encoding name as in SDP.
-    pub fn name(self) -> &'static str {
-        match self {
-            Codec::Pcma => "PCMA",
-            Codec::Pcmu => "PCMU",
-            Codec::G722 => "G722",
-        }
-    }
-
-    /// The law of G.711 that it is, if one.
-    pub fn law(self) -> Option<Law> {
+impl Coding for Codec {
+    fn law(self) -> Option<Law> {
         match self {
             Codec::Pcma => Some(Law::A),
             Codec::Pcmu => Some(Law::Mu),
@@ -135,8 +122,7 @@ impl Codec {
         }
     }
 
-    /// Rate of its audio.
-    pub fn rate(self) -> Rate {
+    fn rate(self) -> Rate {
         match self {
             Codec::Pcma | Codec::Pcmu => Rate::R8k,
             Codec::G722 => Rate::R16k,

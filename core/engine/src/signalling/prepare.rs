@@ -14,7 +14,7 @@ use super::sdp::{describe, LocalMedia};
 use super::srtp::SrtpMode;
 use super::{net, Tenant};
 use crate::error::{EngineError, SignallingError};
-use crate::media::{Codec, MediaParams};
+use crate::media::MediaParams;
 use crate::record_name::recording_name;
 use crate::transport::RtpSockets;
 
@@ -76,11 +76,7 @@ pub(super) fn params(media: &MediaDescription) -> MediaParams {
     MediaParams {
         remote_rtp: media.remote_rtp,
         remote_rtcp: media.remote_rtcp,
-        codec: match media.codec {
-            pjsip_sys::Codec::Pcma => Codec::Pcma,
-            pjsip_sys::Codec::Pcmu => Codec::Pcmu,
-            pjsip_sys::Codec::G722 => Codec::G722,
-        },
+        codec: media.codec,
         payload_type: media.payload_type,
         rx_payload_type: media.rx_payload_type,
         telephone_event: media.telephone_event,

@@ -23,7 +23,7 @@ mod stretch;
 use super::coder::Decoder;
 use super::g711::Law;
 use super::plc::Plc;
-use super::{Codec, Rate, FRAME, TICK_NS};
+use super::{Codec, Coding, Rate, FRAME, TICK_NS};
 use crate::signal::prefetch::prefetch;
 use ahead::Ahead;
 use quiet::Background;

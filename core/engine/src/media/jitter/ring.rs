@@ -3,7 +3,7 @@
 //! G.722 from G.711. Both laws of G.711 are turned into one.
 
 use super::super::g711::{self, Law};
-use super::super::{Codec, UNIT_NS};
+use super::super::{Codec, Coding, UNIT_NS};
 use crate::signal::prefetch::prefetch;
 
 /// A ring of a power of two, at least 64 bytes. Positions may be any number; those a ring's length

@@ -23,7 +23,8 @@ use crate::media::srtp::Update;
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
 use crate::media::{
-    Background, Codec, GainConfig, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig, TICK_NS,
+    Background, Codec, Coding, GainConfig, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig,
+    TICK_NS,
 };
 use crate::record::tap;
 use crate::transport::rtp::session::Identity;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::rig::Rig;
 use super::rig::{longest_silence, Net, Peer, MS, PEER};
 use super::wide::{calling, Wide};
-use crate::media::{Codec, FRAME};
+use crate::media::{Codec, Coding, FRAME};
 
 const CLEAN: Net =
     Net { loss_percent: 0, duplicate_percent: 0, jitter_ms: 0, reorder_percent: 0, reorder_ms: 0 };

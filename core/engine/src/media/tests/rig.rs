@@ -15,7 +15,9 @@ use crate::media::g711::{self, Law};
 use crate::media::outbox::{rings, Inbox, Outbox, Record};
 use crate::media::playout::{Level, Playout};
 use crate::media::voice::{Voice, FIRST_ROOM};
-use crate::media::{CallStats, Codec, MediaConfig, MediaError, MediaParams, FRAME, TICK_NS};
+use crate::media::{
+    CallStats, Codec, Coding, MediaConfig, MediaError, MediaParams, FRAME, TICK_NS,
+};
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
 

@@ -19,7 +19,9 @@ use crate::media::shard::{Command, Line, Polls, Shard};
 use crate::media::srtp::Update;
 use crate::media::voice::FIRST_ROOM;
 use crate::media::waker::Waker;
-use crate::media::{CallStats, Codec, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS};
+use crate::media::{
+    CallStats, Codec, Coding, MediaConfig, MediaParams, RtcpWay, RtpSockets, TICK_NS,
+};
 use crate::transport::rtp::packet::RtpPacket;
 use crate::transport::rtp::session::Identity;
 use crate::transport::srtp::{Sender, OVERHEAD};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::rig::{longest_silence, params, Net, Peer, Random, Rig, MS, PEER};
 use crate::media::outbox::Record;
 use crate::media::{
-    g722, Codec, Direction, MediaConfig, MediaError, MediaParams, Rate, FRAME, TICK_NS,
+    g722, Codec, Coding, Direction, MediaConfig, MediaError, MediaParams, Rate, FRAME, TICK_NS,
 };
 use crate::transport::rtp::packet::RtpPacket;
 
