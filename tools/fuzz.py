@@ -2,6 +2,8 @@
 """Coverage-guided fuzzing under sanitizers: `tools.fuzz TARGET SECONDS|merge|FILE…`.
 
     tools.fuzz invite 60         fuzz for 60 s; inputs of the tree come first
+    tools.fuzz invite 60 --seed 7        with other chance than that of seed 1 (FUZZ_SEED does the same)
+    tools.fuzz invite 60 --runs 100000   so many inputs, from the tree alone: the same ones each time, as in CI
     tools.fuzz invite FILE…      run these inputs only: how a find is looked at
     tools.fuzz invite merge      take what was found so far into the tree, as few inputs as have the same coverage
 
@@ -12,6 +14,7 @@ code in corpus/, inputs at which it died beside it. Status 1 says that there was
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -131,11 +134,22 @@ def finds(folder: Path) -> set[Path]:
     return {path for path in folder.iterdir() if path.is_file()}
 
 
-def fuzz(program: Path, target: str, seconds: int) -> int:
+def seeds(target: str) -> list[Path]:
+    """The tree's inputs, in one order on every machine."""
+    folders = [HERE / "finds" / target, HERE / "corpus" / target]
+    return [path for folder in folders for path in sorted(folder.iterdir())]
+
+
+def fuzz(program: Path, target: str, seconds: int, seed: int, runs: int | None) -> int:
     out = OUT / "fuzz" / target
-    grown = out / "corpus"
+    grown = out / ("corpus" if runs is None else "fresh")
+    if runs is not None:
+        # What earlier runs found would change what is made of it.
+        shutil.rmtree(grown, ignore_errors=True)
     grown.mkdir(parents=True, exist_ok=True)
     before = finds(out)
+    listed = out.parent / f"{target}.seeds"
+    listed.write_text(",".join(str(path) for path in seeds(target)))
     arguments = [
         f"-max_total_time={seconds}",
         f"-timeout={INPUT_TIMEOUT_S}",
@@ -144,15 +158,17 @@ def fuzz(program: Path, target: str, seconds: int) -> int:
         f"-artifact_prefix={out}/",
         "-print_final_stats=1",
         "-reload=0",
+        # A change is judged by what it changes, not by luck.
+        f"-seed={seed}",
+        f"-seed_inputs=@{listed}",
     ]
-    if os.environ.get("CI"):
-        # A change is judged by what it changes, not by luck: the same inputs each time, from the same corpus.
-        arguments.append("-seed=1")
+    if runs is not None:
+        arguments.append(f"-runs={runs}")
     dictionary = HERE / f"{target}.dict"
     if dictionary.exists():
         arguments.append(f"-dict={dictionary}")
-    folders = [grown, HERE / "finds" / target, HERE / "corpus" / target]
-    status = execute(program, [*arguments, *(str(folder) for folder in folders if folder.exists())])
+    print(f"fuzz: {target}, seed {seed}", file=sys.stderr)
+    status = execute(program, [*arguments, str(grown)])
     new = sorted(finds(out) - before)
     if status == 0 and not new:
         return 0
@@ -202,16 +218,21 @@ def merge(program: Path, target: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    match arguments:
-        case [target, what, *more] if target in TARGETS:
-            pass
-        case _:
-            raise Failed(f"say a target ({', '.join(TARGETS)}) and SECONDS, `merge` or inputs")
+    parser = argparse.ArgumentParser(prog="fuzz", allow_abbrev=False)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("what", nargs="+", help="SECONDS, `merge`, or inputs")
+    given = os.environ.get("FUZZ_SEED") or "1"
+    if not given.isdigit():
+        raise Failed(f"FUZZ_SEED is {given!r}: a number is wanted")
+    parser.add_argument("--seed", type=int, default=int(given), help="of chance; 1 (or FUZZ_SEED)")
+    parser.add_argument("--runs", type=int, help="inputs at most, from those of the tree alone")
+    options = parser.parse_args(arguments)
+    target, (what, *more) = options.target, options.what
     program = build(target)
     if what == "merge":
         return merge(program, target)
     if what.isdigit() and not Path(what).exists():
-        return fuzz(program, target, int(what))
+        return fuzz(program, target, int(what), options.seed, options.runs)
     return replay(program, [what, *more])
 
 
