@@ -3,7 +3,7 @@
 
     tools.fuzz invite 60         fuzz for 60 s; inputs of the tree come first
     tools.fuzz invite 60 --seed 7        with other chance than that of seed 1 (FUZZ_SEED does the same)
-    tools.fuzz invite 60 --runs 100000   so many inputs, from the tree alone: the same ones each time, as in CI
+    tools.fuzz invite 60 --runs 100000   so many inputs at most, from those of the tree alone, as in CI
     tools.fuzz invite FILE…      run these inputs only: how a find is looked at
     tools.fuzz invite merge      take what was found so far into the tree, as few inputs as have the same coverage
 
