@@ -30,7 +30,7 @@ class Stage:
     async def _play(self, caller: Callable[[FakeCall], Awaitable[None]]) -> None:
         self.call = FakeCall(recording=self.recording, rate=self.rate)
         p = self.policy
-        phrases = PhraseCache(self.tts, (p.greeting, p.apology, p.reprompt, p.goodbye))
+        phrases = PhraseCache(self.tts, p.phrases)
         if self.cache:
             assert await phrases.fill()
         servers = Servers(self.llm, self.tts, self.stt, phrases)

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from .bench import MS
+from .bench import MS, POLICY
 from .fakes import FakeCall, Script, down, now_ns
 from .stage import Stage
+
+UNFILLED = replace(POLICY, fillers=())
 
 
 def test_three_turns() -> None:
@@ -139,7 +142,7 @@ def test_b41_clap_after_the_turn_still_gets_its_answer() -> None:
 
 @pytest.mark.parametrize("delay_s", [0.1, 1.0, 3.0])
 def test_b39_slow_recognition_one_request(delay_s: float) -> None:
-    stage = Stage("It is noon.")
+    stage = Stage("It is noon.", policy=UNFILLED)
     stage.stt.delay_s = delay_s
 
     async def caller(call: FakeCall) -> None:
@@ -182,7 +185,7 @@ def test_caller_goes_on_two_utterances_one_turn() -> None:
     ids=["down", "hangs", "empty", "bug"],
 )
 def test_model_that_does_not_answer(script: Script) -> None:
-    stage = Stage(script, "It is noon.")
+    stage = Stage(script, "It is noon.", policy=UNFILLED)
 
     async def caller(call: FakeCall) -> None:
         await call.hears_end()

@@ -75,7 +75,7 @@ class Random:
     async def play(self) -> None:
         self.call = call = FakeCall()
         p = self.policy
-        phrases = PhraseCache(self.tts, (p.greeting, p.apology, p.reprompt, p.goodbye))
+        phrases = PhraseCache(self.tts, p.phrases)
         assert await phrases.fill()
         servers = Servers(self.llm, self.tts, self.stt, phrases)
         self.session = CallSession(call, servers, p, clock=now_ns)

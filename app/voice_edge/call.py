@@ -194,6 +194,8 @@ class CallSession:
                 self._start(turn, self._reply(turn, messages))
             case ev.Say(turn_id=turn):
                 self._voice(turn).put_nowait(action)
+            case ev.Fill(turn_id=turn, text=text):
+                self._fill(turn, text)
             case ev.EndReply(turn_id=turn):
                 self._voice(turn).put_nowait(None)
             case ev.CancelReply(turn_id=turn):
@@ -306,6 +308,23 @@ class CallSession:
             async for pcm in chunks:
                 await self._play(say, pcm, played)
 
+    def _fill(self, turn: int, text: str) -> None:
+        """From the cache at once or not at all: what comes late would play into the answer."""
+        pcm = self._servers.phrases.get(text)
+        rate = self._servers.tts.rate
+        try:
+            if pcm is None:
+                raise _NotCachedError
+            self._call.play(pcm, rate, turn)
+        except Exception as error:
+            if not (isinstance(error, _NotCachedError) or is_error(error, "PlayoutFull")):
+                raise
+            self._feed(ev.VoiceFailed(turn, 0))
+            return
+        self._feed(ev.SentenceAudio(turn, 0, len(pcm) // 2 * COUNT_RATE // rate))
+        self._feed(ev.SentenceDone(turn, 0))
+        self._call.finish(turn)
+
     async def _play(self, say: ev.Say, pcm: bytes, played: _Counted) -> None:
         while True:
             try:
@@ -339,6 +358,10 @@ class CallSession:
 
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+class _NotCachedError(Exception):
+    """A phrase that was never synthesised."""
 
 
 class _Counted:

@@ -163,10 +163,7 @@ class Service:
             for client in clients:
                 await stack.enter_async_context(client)
             llm, tts, stt = clients
-            agent = settings.agent
-            phrases = PhraseCache(
-                tts, (agent.greeting.strip(), agent.apology, agent.reprompt, agent.goodbye)
-            )
+            phrases = PhraseCache(tts, Policy.of(settings).phrases)
             await self._serve(Servers(llm, tts, stt, phrases))
         for client in clients:
             _log.info("%s %s", client.name, client.metrics.summary())

@@ -43,12 +43,23 @@ class AgentSide(ABC):
         self._user: CallerTurn | None = None  # the open caller turn
         self._agent: AgentTurn | None = None  # being made or spoken
         self._cut: AgentTurn | None = None  # cut by speech that may yet prove to be noise
+        self._filler: AgentTurn | None = None  # said while the answer is made
+        self._fillers = 0  # since the last answer
+        self._quiet_ns = 0  # nobody was heard since
         self._failures = 0
         self._reprompts = 0
 
     @abstractmethod
     def _resolve(self, now: int) -> None:
         """Go on when the caller is silent and all is known."""
+
+    @abstractmethod
+    def _await_sound(self, now: int) -> None:
+        """Bound the silence from now on."""
+
+    @abstractmethod
+    def _filler_event(self, turn: AgentTurn, event: ev.Event, now: int) -> None:
+        """What became of a filler that was asked for."""
 
     def _end(self, now: int, *, hangup: str | None) -> None:
         if self._agent is not None:
@@ -59,7 +70,7 @@ class AgentSide(ABC):
                 self._actions.append(ev.CancelReply(self._agent.id))
         for turn in self._agents.values():
             turn.estimate(now)
-        self._agent = self._user = self._segment = self._cut = None
+        self._agent = self._user = self._segment = self._cut = self._filler = None
         self._timers.clear()
         self.state = State.ENDED
         if hangup is not None:
@@ -67,7 +78,8 @@ class AgentSide(ABC):
 
     def _listen(self, now: int) -> None:
         self.state = State.LISTENING
-        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT)
+        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT, Timer.PATIENCE)
+        self._fillers = 0
         if self._segment is None:
             self._timers.arm(Timer.IDLE, now + self.policy.idle_ns)
 
@@ -77,7 +89,7 @@ class AgentSide(ABC):
         if turn is None:
             return
         self._agent = None
-        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT, Timer.BARGE)
+        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT, Timer.BARGE, Timer.PATIENCE)
         turn.cut_ns = now
         self._actions.append(ev.CancelReply(turn.id))
         if turn.queued or turn.first_sample_ns is not None:
@@ -97,7 +109,7 @@ class AgentSide(ABC):
         turn = AgentTurn(self._new_id(), kind, now)
         self._agent = self._agents[turn.id] = turn
         self.history.append(turn)
-        self._timers.disarm(Timer.IDLE, Timer.TRANSCRIPT)
+        self._timers.disarm(Timer.IDLE, Timer.TRANSCRIPT, Timer.PATIENCE)
         self._timers.arm(Timer.ANSWER, now + self.policy.answer_ns)
         return turn
 
@@ -109,6 +121,7 @@ class AgentSide(ABC):
         turn.answers, turn.requested_ns = self._user, now
         self.state = State.THINKING
         self._actions.append(ev.Request(turn.id, messages))
+        self._await_sound(now)
 
     def _say_phrase(self, kind: Kind, text: str, now: int) -> None:
         """Say one of the fixed phrases, instead of whatever is being said or made."""
@@ -151,6 +164,7 @@ class AgentSide(ABC):
             turn.requested_ns = now
             self._actions.append(ev.Request(turn.id, messages))
         self._flush(turn, now)
+        self._await_sound(now)
 
     def _flush(self, turn: AgentTurn, now: int) -> None:
         """Hand the sentences that wait to synthesis, unless the caller has begun to speak."""
@@ -164,8 +178,12 @@ class AgentSide(ABC):
             self._actions.append(ev.EndReply(turn.id))
 
     def _reply_event(self, event: ev.Event, now: int) -> None:
+        turn_id = getattr(event, "turn_id", None)
+        if self._filler is not None and turn_id == self._filler.id:
+            self._filler_event(self._filler, event, now)
+            return
         turn = self._agent
-        if turn is None or getattr(event, "turn_id", None) != turn.id:
+        if turn is None or turn_id != turn.id:
             return  # of a turn that was cut while the event was under way
         match event:
             case ev.FirstToken():
@@ -187,6 +205,7 @@ class AgentSide(ABC):
             case ev.SentenceAudio(index=index, samples=samples):
                 turn.first_audio_ns = turn.first_audio_ns or now
                 turn.sentences[index].samples += samples
+                turn.queue(samples, now)
                 self._watch_playout(turn, now)
             case ev.SentenceDone(index=index):
                 turn.sentences[index].done = True
@@ -201,11 +220,15 @@ class AgentSide(ABC):
             self._unsaid(turn, now)
 
     def _voice_failed(self, turn: AgentTurn, now: int) -> None:
-        if turn.queued:  # let it be heard, then apologise
-            turn.complete = turn.broken = turn.ended = True
-            self._actions += [ev.CancelReply(turn.id), ev.FinishPlayout(turn.id)]
+        if turn.queued:
+            self._break_off(turn)
         else:
             self._unsaid(turn, now)
+
+    def _break_off(self, turn: AgentTurn) -> None:
+        """Let what is queued be heard, then apologise."""
+        turn.complete = turn.broken = turn.ended = True
+        self._actions += [ev.CancelReply(turn.id), ev.FinishPlayout(turn.id)]
 
     def _unsaid(self, turn: AgentTurn, now: int) -> None:
         """Nothing of the turn can be made audible. Only an answer is worth an apology."""
@@ -232,12 +255,13 @@ class AgentSide(ABC):
         began = turn.first_sample_ns or now
         length = turn.queued * NS_PER_SAMPLE
         self._timers.arm(Timer.PLAYOUT, max(now, began + length) + self.policy.playout_slack_ns)
+        self._await_sound(now)
 
     def _playout_started(self, event: ev.PlayoutStarted, now: int) -> None:
         turn = self._agents.get(event.turn_id)
         if turn is None:
             return
-        turn.first_sample_ns = turn.first_sample_ns or event.at_ns
+        turn.begin(event.at_ns)
         if turn is not self._agent:
             return
         self._timers.disarm(Timer.ANSWER)
@@ -251,17 +275,20 @@ class AgentSide(ABC):
         turn = self._agents.get(event.turn_id)
         if turn is not None:
             turn.settle(event.samples, event.at_ns)
+            self._quiet_ns = max(self._quiet_ns, event.at_ns)
         return turn
 
     def _playout_finished(self, event: ev.PlayoutFinished, now: int) -> None:
         turn = self._settle(event)
         if turn is None:
             return
+        if turn is self._filler:
+            self._filler, turn.whole = None, not event.interrupted
         if turn is not self._agent:
             self._resolve(now)
             return
         self._agent = None
-        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT, Timer.BARGE)
+        self._timers.disarm(Timer.ANSWER, Timer.PLAYOUT, Timer.BARGE, Timer.PATIENCE)
         if event.interrupted:
             turn.cut_ns = event.at_ns
             self._actions.append(ev.CancelReply(turn.id))

@@ -191,6 +191,14 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """Queue the whole of a fixed phrase at once, behind what is queued; ``VoiceFailed`` without it."""
+
+    turn_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndReply:
     """No sentence follows: tell the play-out so once all are queued."""
 
@@ -229,6 +237,7 @@ Action = (
     | Transcribe
     | Request
     | Say
+    | Fill
     | EndReply
     | CancelReply
     | FinishPlayout

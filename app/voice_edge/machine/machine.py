@@ -9,13 +9,14 @@ model, synthesis and play-out know it, so that cutting it is one id through all 
 from __future__ import annotations
 
 from . import events as ev
-from .agent_side import AgentSide, State
+from .agent_side import State
+from .patience import PatientSide
 from .policy import Policy
 from .timers import Timer
 from .turns import AgentTurn, CallerTurn, Kind, Segment, clean_transcript, normalised
 
 
-class CallMachine(AgentSide):
+class CallMachine(PatientSide):
     """``handle(event, now_ns)`` returns what to do; ``next_deadline()`` when to send ``Tick``."""
 
     def __init__(self, policy: Policy) -> None:
@@ -79,6 +80,8 @@ class CallMachine(AgentSide):
                     self._give_up_transcripts(now)
                 case Timer.ANSWER:
                     self._answer_overdue(now)
+                case Timer.PATIENCE:
+                    self._impatient(now)
                 case Timer.SETTLE:
                     self._settle_overdue(now)
                 case Timer.PLAYOUT:
@@ -130,6 +133,9 @@ class CallMachine(AgentSide):
         if self._segment is not None:
             return
         self._timers.disarm(Timer.IDLE)
+        if self._agent is None:
+            self._timers.disarm(Timer.PATIENCE)
+            self._drop_filler(now)
         self._start_segment(event.at_ns, event.decided_ns, now)
         if self._agent is None:
             self.state = State.LISTENING  # goes on before the transcript of the first part is there
@@ -168,6 +174,7 @@ class CallMachine(AgentSide):
             return
         unheard = self._unheard_answer(turn)
         self._drop_agent(now)
+        self._drop_filler(now)
         self.state = State.LISTENING
         if not unheard and turn.kind in (Kind.GREETING, Kind.REPLY):
             self._cut = turn
@@ -178,6 +185,7 @@ class CallMachine(AgentSide):
             return
         self._timers.disarm(Timer.BARGE, Timer.SEGMENT)
         segment.end_ns = event.at_ns
+        self._quiet_ns = max(self._quiet_ns, event.at_ns)
         if self._close_segment(segment, now):
             self.state = State.THINKING
         else:
@@ -197,6 +205,7 @@ class CallMachine(AgentSide):
         self._segments[segment.id] = (self._user, segment)
         self._actions.append(ev.Transcribe(segment.id))
         self._timers.arm(Timer.TRANSCRIPT, now + self.policy.transcript_ns)
+        self._await_sound(now)
         return True
 
     def _transcript(self, segment_id: int, text: str | None, now: int) -> None:
@@ -236,10 +245,12 @@ class CallMachine(AgentSide):
             return
         if self._agent is not None:
             self._flush(self._agent, now)
+            self._await_sound(now)
             return
         user = self._user
         if user is not None and user.pending:
             self.state = State.THINKING
+            self._await_sound(now)
             return
         self._timers.disarm(Timer.TRANSCRIPT)
         if any(t.cut_ns is not None and not t.settled for t in self._agents.values()):

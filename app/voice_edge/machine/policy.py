@@ -29,6 +29,8 @@ class Policy:
     segment_ns: int  # longest stretch of speech sent to the recogniser at once
     transcript_ns: int  # the recogniser's own deadline plus slack; only met when it hangs
     answer_ns: int
+    patience_ns: int  # silence after the caller's words, or in a reply, before something is said
+    fillers: tuple[str, ...]  # what is said then, in turn
     playout_slack_ns: int  # beyond the length of what is queued, before the turn is given up
     settle_ns: int = 500 * _MS  # the core reports a clear within a tick; then the clock decides
     idle_ns: int
@@ -36,6 +38,11 @@ class Policy:
     max_failures: int
     max_call_ns: int
     history_turns: int
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """What is said word for word, and so can be synthesised before any call."""
+        return (self.greeting, self.apology, self.reprompt, self.goodbye, *self.fillers)
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -54,6 +61,8 @@ class Policy:
             segment_ns=int(settings.stt.max_audio_s * _NS),
             transcript_ns=int((settings.stt.total_s + 1.0) * _NS),
             answer_ns=int(a.answer_deadline_s * _NS),
+            patience_ns=int(a.patience_s * _NS),
+            fillers=tuple(f.strip() for f in a.fillers),
             playout_slack_ns=int((settings.llm.total_s + settings.tts.total_s) * _NS),
             idle_ns=int(a.idle_s * _NS),
             idle_reprompts=a.idle_reprompts,

@@ -14,6 +14,7 @@ class Timer(StrEnum):
     TRANSCRIPT = "transcript"  # the recogniser never reported
     ANSWER = "answer"  # no sound of the answer
     SETTLE = "settle"  # the core never reported a clear
+    PATIENCE = "patience"  # the caller has heard nothing for long enough
     PLAYOUT = "playout"  # the core never reported the end of a turn
 
 

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     APOLOGY = "apology"
     REPROMPT = "reprompt"
     GOODBYE = "goodbye"
+    FILLER = "filler"  # "One moment": while the answer is made; the model is not shown it
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class AgentTurn:
     first_token_ns: int | None = None
     first_audio_ns: int | None = None
     first_sample_ns: int | None = None
+    drained_ns: int | None = None  # when what is queued will have been played
     cut_ns: int | None = None
     heard_until_ns: int | None = None
     samples: int = 0  # heard, at COUNT_RATE
@@ -121,6 +123,17 @@ class AgentTurn:
     @property
     def queued(self) -> int:
         return sum(s.samples for s in self.sentences)
+
+    def begin(self, at_ns: int) -> None:
+        """Its first sample is on the wire."""
+        if self.first_sample_ns is None:
+            self.first_sample_ns = at_ns
+            self.drained_ns = at_ns + self.queued * NS_PER_SAMPLE
+
+    def queue(self, samples: int, now_ns: int) -> None:
+        """``samples`` more wait to be played: after a gap, if all others were played by now."""
+        if self.drained_ns is not None:
+            self.drained_ns = max(self.drained_ns, now_ns) + samples * NS_PER_SAMPLE
 
     @property
     def interrupted(self) -> bool:
@@ -206,6 +219,7 @@ class History:
             if isinstance(turn, CallerTurn)
             else Message("assistant", turn.heard)
             for turn in self.turns
+            if isinstance(turn, CallerTurn) or turn.kind is not Kind.FILLER
         ]
         merged: list[Message] = []
         for message in (*said, *more):

@@ -187,6 +187,8 @@ class Agent:
         ("mm", "mhm", "mmhm", "mm-hm", "mm-hmm", "hm", "hmm", "uh-huh", "uh huh", "ah", "oh")
     )
     answer_deadline_s: float = setting(15.0, low=1, high=120)
+    patience_s: float = setting(2.0, low=0.5, high=120)
+    fillers: tuple[str, ...] = setting(("One moment, please.",), kind="text")
     idle_s: float = setting(10.0, low=1, high=600)
     idle_reprompts: int = setting(1, low=0, high=10)
     max_failures: int = setting(3, low=1, high=100)

@@ -26,6 +26,7 @@ dir = "{recordings}"
 [agent]
 system_prompt = "Answer."
 greeting = "Hello."
+patience_s = 60.0
 idle_s = 60.0
 max_call_s = 300.0
 [llm]
