@@ -14,6 +14,8 @@ from voice_edge.settings import SettingsError, load, loads
 from .test_settings import MINIMAL, problems
 
 GIVEN = """
+[media]
+chunk_ms = 100
 [media.gain]
 enabled = true
 target_dbov = -20
@@ -43,9 +45,20 @@ def test_what_cannot_be_is_named(table: str, line: str, key: str) -> None:
 
 def test_the_engine_is_told() -> None:
     names = ["gain", "gain_target_dbov", "gain_max_db", "voice_level_db", "background"]
-    names += ["background_level_db", "duck_db"]
+    names += ["background_level_db", "duck_db", "chunk_ms"]
     options = engine_options(loads(MINIMAL + GIVEN))
-    assert [options[n] for n in names] == [True, -20.0, 12.0, -3.0, "noise", -6.0, -9.0]
+    assert [options[n] for n in names] == [True, -20.0, 12.0, -3.0, "noise", -6.0, -9.0, 100]
+
+
+def test_portions_that_are_not_whole_frames_are_named_by_check(tmp_path: Path) -> None:
+    pytest.importorskip("voicecore")
+    file = tmp_path / "s.toml"
+    file.write_text(MINIMAL + "[media]\nchunk_ms = 50\n")
+    with pytest.raises(SettingsError) as caught:
+        check_core(load(file), file)
+    (problem,) = caught.value.problems
+    assert problem.key == "media.chunk_ms"
+    assert list(problems(f"{MINIMAL}[media]\nchunk_ms = 500")) == ["media.chunk_ms"]
 
 
 def test_a_background_is_looked_for_beside_the_settings_and_read_by_check(tmp_path: Path) -> None:

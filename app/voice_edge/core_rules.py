@@ -36,6 +36,7 @@ _KEYS = {
     "comfort_noise": "media.comfort_noise",
     "dtmf": "media.dtmf",
     "srtp": "media.srtp",
+    "chunk_ms": "media.chunk_ms",
     "gain": "media.gain.enabled",
     "gain_target_dbov": "media.gain.target_dbov",
     "gain_max_db": "media.gain.max_db",

@@ -74,6 +74,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "media_cores": media.cores,
         "media_priority": media.priority,
         "srtp": media.srtp,
+        "chunk_ms": media.chunk_ms,
         "gain": media.gain.enabled,
         "gain_target_dbov": media.gain.target_dbov,
         "gain_max_db": media.gain.max_db,

@@ -9,7 +9,7 @@ use pjsip_sys::{Codec, Policy, TlsConfig};
 use crate::dtmf::DtmfMode;
 use crate::error::ConfigError;
 use crate::guard::GuardConfig;
-use crate::media::{Background, GainConfig, MixerConfig};
+use crate::media::{Background, Delivery, GainConfig, MixerConfig};
 use crate::signalling::SrtpMode;
 
 /// Settings of one [`crate::Engine`]. Build with `EngineConfig::default()` and struct update.
@@ -62,6 +62,8 @@ pub struct EngineConfig {
     pub vad_onnxruntime: Option<PathBuf>,
     /// Gain control of callers.
     pub gain: GainConfig,
+    /// How callers' audio is handed over; a call may differ ([`crate::Engine::listen`]).
+    pub delivery: Delivery,
     /// Levels of the agent's voice and of what is behind it.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -113,6 +115,7 @@ impl Default for EngineConfig {
             speech_end_ms: 600,
             vad_onnxruntime: None,
             gain: GainConfig::default(),
+            delivery: Delivery::default(),
             mixer: MixerConfig::default(),
             background: None,
             jitter_min_ms: 20,

@@ -10,6 +10,7 @@ mod engine;
 mod engine_background;
 mod engine_calls;
 mod engine_dialog;
+mod engine_listen;
 mod engine_live;
 mod engine_srtp;
 mod engine_trunks;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use voicecore_engine::media::{GainConfig, MixerConfig};
+use voicecore_engine::media::{Delivered, Delivery, GainConfig, MixerConfig};
 use voicecore_engine::{
     Codec, ConfigError, DtmfMode, EngineConfig as Config, Extension, Policy, SrtpMode, TlsConfig,
 };
@@ -38,7 +38,7 @@ pub fn address(py: Python<'_>, field: &'static str, text: &str) -> PyResult<IpAd
     })
 }
 
-fn ranged<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> PyResult<T> {
+pub fn ranged<T: TryFrom<i64>>(py: Python<'_>, field: &'static str, value: i64) -> PyResult<T> {
     T::try_from(value).map_err(|_| {
         bad(py, field, format!("{value} is out of range"), "see the documentation of EngineConfig")
     })
@@ -120,6 +120,13 @@ pub fn srtp_mode(py: Python<'_>, name: &str) -> PyResult<SrtpMode> {
     })
 }
 
+/// "speech" or "frames".
+pub fn delivered(py: Python<'_>, name: &str) -> PyResult<Delivered> {
+    let unknown =
+        || bad(py, "delivery", format!("{name:?} is not known"), "use \"speech\" or \"frames\"");
+    Delivered::from_name(name).ok_or_else(unknown)
+}
+
 /// An address, with a port where it is not 53.
 fn nameserver(py: Python<'_>, text: &str) -> PyResult<SocketAddr> {
     let with_port = text.parse::<SocketAddr>();
@@ -152,7 +159,8 @@ impl EngineConfig {
         vad_threshold=0.5, vad_release=0.35, speech_start_ms=64, speech_end_ms=600, jitter_min_ms=20,
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
         srtp="off", gain=false, gain_target_dbov=-26.0, gain_max_db=18.0, voice_level_db=0.0,
-        background="none", background_level_db=0.0, duck_db=-12.0, vad_onnxruntime=None))]
+        background="none", background_level_db=0.0, duck_db=-12.0, vad_onnxruntime=None,
+        delivery="speech", chunk_ms=20))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -205,6 +213,8 @@ impl EngineConfig {
         #[pyo3(from_py_with = real)] background_level_db: f64,
         #[pyo3(from_py_with = real)] duck_db: f64,
         vad_onnxruntime: Option<PathBuf>,
+        delivery: &str,
+        #[pyo3(from_py_with = whole)] chunk_ms: i64,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -263,6 +273,10 @@ impl EngineConfig {
                 voice_db: voice_level_db,
                 background_db: background_level_db,
                 duck_db,
+            },
+            delivery: Delivery {
+                what: delivered(py, delivery)?,
+                chunk_ms: ranged(py, "chunk_ms", chunk_ms)?,
             },
             background: named(py, background)?,
             guard: guard.map(|g| g.get().inner.clone()).unwrap_or_default(),
@@ -477,6 +491,16 @@ impl EngineConfig {
     #[getter]
     fn vad_onnxruntime(&self) -> Option<String> {
         shown(self.inner.vad_onnxruntime.as_deref())
+    }
+
+    #[getter]
+    fn delivery(&self) -> &'static str {
+        self.inner.delivery.what.name()
+    }
+
+    #[getter]
+    fn chunk_ms(&self) -> u32 {
+        self.inner.delivery.chunk_ms
     }
 
     #[getter]

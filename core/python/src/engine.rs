@@ -10,10 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
 use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
+use voicecore_engine::media::ListenChange;
 use voicecore_engine::{EngineEvent, EventBatch, LogLevel, SignalEvent};
 
 use crate::background::Background;
-use crate::config::{address, codec, srtp_mode, EngineConfig};
+use crate::config::{address, codec, delivered, ranged, srtp_mode, EngineConfig};
 use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
@@ -21,6 +22,7 @@ use crate::events::{
     InfoDone, LogMessage, MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged,
     SpeechEnded, SpeechStarted, ThreadStalled, TrunkAnswered,
 };
+use crate::number::maybe_whole;
 use crate::stats::{CallStats, EngineStats};
 
 /// Native engine behind `voicecore.Engine`.
@@ -274,6 +276,21 @@ impl Engine {
     ) -> PyResult<()> {
         let background = background.and_then(|b| b.get().inner.clone());
         self.inner.set_background(call, background).map_err(|e| raise(py, &e))
+    }
+
+    #[pyo3(signature = (call, delivery, chunk_ms))]
+    fn listen(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        delivery: Option<&str>,
+        #[pyo3(from_py_with = maybe_whole)] chunk_ms: Option<i64>,
+    ) -> PyResult<()> {
+        let change = ListenChange {
+            what: delivery.map(|d| delivered(py, d)).transpose()?,
+            chunk_ms: chunk_ms.map(|ms| ranged(py, "chunk_ms", ms)).transpose()?,
+        };
+        self.inner.listen(call, change).map_err(|e| raise(py, &e))
     }
 
     fn finish(&self, call: u64, turn_id: u64) {

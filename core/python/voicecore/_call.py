@@ -263,6 +263,27 @@ class Call(InDialog):
         self._raise_if_ended()
         self._native.set_background(self._id, background)
 
+    def listen(
+        self,
+        *,
+        delivery: Literal["speech", "frames"] | None = None,
+        chunk_ms: int | None = None,
+    ) -> None:
+        """Hears the far end in another way than `EngineConfig` says, from the next tick on.
+
+        May be asked for before `answer`, then it holds from the first frame; None leaves what is.
+
+        Args:
+            delivery: "speech" or "frames", as ``EngineConfig.delivery``.
+            chunk_ms: as ``EngineConfig.chunk_ms``.
+
+        Raises:
+            ConfigError: a value that cannot be.
+            CallGone: the call has ended, or has no audio yet.
+        """
+        self._raise_if_ended()
+        self._native.listen(self._id, delivery, chunk_ms)
+
     async def send_dtmf(self, digits: str, *, duration_ms: int = 160, gap_ms: int = 80) -> None:
         """Sends keys and returns when all are sent.
 

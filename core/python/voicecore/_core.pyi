@@ -121,6 +121,8 @@ class EngineConfig:
         background_level_db: float = 0.0,
         duck_db: float = ...,
         vad_onnxruntime: str | PathLike[str] | None = None,
+        delivery: str = "speech",
+        chunk_ms: int = 20,
     ) -> EngineConfig:
         """
         Args:
@@ -199,6 +201,11 @@ class EngineConfig:
             vad_onnxruntime: path of a libonnxruntime (1.24 or later) that runs the stock model in place of the core's
                 kernel, with the same events at about ten times the cost; the media threads then allocate memory
                 in every tick. None: the kernel. Refused by builds without it.
+            delivery: what of the caller's audio is told as Audio: "speech" (while the caller speaks, from
+                ``preroll_ms`` before) or "frames" (every frame from the first SDP on, with or without ``vad``). A call
+                may differ: `Call.listen`.
+            chunk_ms: an Audio comes as soon as this much waits, and has all that waits: of speech the first one has
+                the pre-roll and the last one may be shorter. A multiple of 20, up to 400.
         """
     @property
     def bind(self) -> str: ...
@@ -280,6 +287,10 @@ class EngineConfig:
     def srtp(self) -> str: ...
     @property
     def vad_onnxruntime(self) -> str | None: ...
+    @property
+    def delivery(self) -> str: ...
+    @property
+    def chunk_ms(self) -> int: ...
     @property
     def gain(self) -> bool: ...
     @property
@@ -1456,6 +1467,9 @@ class Engine:
         """Appends int16 little-endian mono PCM to a turn. Raises PlayoutFull, CallGone."""
 
     def set_background(self, call: int, background: Background | None) -> None: ...
+    def listen(self, call: int, delivery: str | None, chunk_ms: int | None) -> None:
+        """Hears the caller in another way; None leaves it."""
+
     def finish(self, call: int, turn_id: int) -> None: ...
     def clear(self, call: int, turn_id: int | None) -> None: ...
     def call_stats(self, call: int) -> CallStats:

@@ -16,6 +16,7 @@ use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::{End, Tap};
 use crate::signal::background::Loop;
+use crate::signal::delivery::Change;
 use crate::signal::listener::Listener;
 use crate::signal::mixer::Mixer;
 use crate::signal::prefetch::prefetch;
@@ -67,7 +68,7 @@ impl Call {
             flow: None,
             identity,
             jitter: JitterBuffer::new(Rate::R8k, cfg.jitter_min_ms, cfg.jitter_max_ms),
-            listener: Listener::new(cfg.gain, cfg.vad, cfg.preroll_ms, cfg.wideband),
+            listener: Listener::of(cfg),
             mixer: Mixer::new(cfg.mixer),
             listens: cfg.vad.enabled,
             tap,
@@ -196,6 +197,11 @@ impl Call {
         }
     }
 
+    /// The caller is heard in another way from now on.
+    pub(crate) fn listen(&mut self, change: &Change) {
+        self.listener.change(change);
+    }
+
     /// Keys to send as telephone-events.
     pub(crate) fn send_keys(&mut self, keys: Keys, to: &mut Outbox) {
         let agreed = self.flow.as_ref().is_some_and(|f| f.params.telephone_event.is_some());
@@ -270,10 +276,11 @@ impl Call {
             to.tell(Record::MediaTimeout { call: self.id, silent_ns });
         }
         self.dtmf.tell(self.id, now_ns, to);
-        if !self.listens {
+        if !self.listens && !self.listener.hands_over_all() {
             return None;
         }
-        self.listener.hear(caller, popped.at_ns)
+        let listens = self.listens;
+        self.listener.hear(caller, popped.at_ns).filter(|_| listens)
     }
 
     /// Speech probability of the window of this tick.
@@ -310,7 +317,12 @@ impl Call {
     }
 
     fn tell_audio(&mut self, to: &mut Outbox) {
-        if let Some((at_ns, from, len)) = self.listener.audio(self.ended_now) {
+        let audio = self.listener.audio(self.ended_now);
+        self.tell_piece(audio, to);
+    }
+
+    fn tell_piece(&self, audio: Option<(u64, u64, usize)>, to: &mut Outbox) {
+        if let Some((at_ns, from, len)) = audio {
             to.tell_audio(self.id, at_ns, self.listener.ear().pieces(from, len));
         }
     }
@@ -333,6 +345,8 @@ impl Call {
             let bye = flow.session.bye(now_ns);
             flow.send_rtcp(&bye, send);
         }
+        let rest = self.listener.rest();
+        self.tell_piece(rest, to);
         self.dtmf.close(self.id, now_ns, to);
         self.playout.close(now_ns, to);
         self.publish();

@@ -23,7 +23,7 @@ use super::shard::{Command, Line, Polls, Shard};
 use super::srtp::Update;
 use super::voice::{Voice, FIRST_ROOM};
 use super::waker::Waker;
-use super::{Coding, MediaConfig, MediaError, MediaParams, Rate};
+use super::{Coding, Delivered, MediaConfig, MediaError, MediaParams, Rate};
 use crate::record::{tap, Recorder, RecorderQueues};
 use crate::signal::vad::stock::Stock;
 use crate::signal::vad::Bank;
@@ -109,7 +109,10 @@ impl MediaEngine {
     fn start_worker(&mut self, number: usize, places: usize) -> Result<(), MediaError> {
         let start = |what| move |source| MediaError::Start { what, source };
         let commands = Arc::new(ArrayQueue::new(4096 + places * 8));
-        let (outbox, inbox) = rings(places, Arc::clone(&self.garbage), Arc::clone(&self.dropped));
+        // In speech delivery a third of the callers talk at a time.
+        let every = self.cfg.delivery.what == Delivered::Frames;
+        let talkers = places * if every { 3 } else { 1 };
+        let (outbox, inbox) = rings(talkers, Arc::clone(&self.garbage), Arc::clone(&self.dropped));
         let polls = Polls::new().map_err(start("epoll"))?;
         let name = format!("vc-media-{number}");
         let clock = Arc::new(ClockCounters::new(&name));

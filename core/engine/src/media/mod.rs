@@ -22,6 +22,7 @@ mod histogram;
 pub mod jitter;
 mod keys;
 mod line;
+mod listen;
 mod listening;
 pub mod noise;
 pub(crate) mod outbox;
@@ -50,6 +51,7 @@ pub use histogram::Distribution;
 pub use line::{Rate, FRAME, MAX_FRAME, UNIT_NS};
 pub use purpose::Purpose;
 pub use types::{
-    Background, CallStats, Codec, Coding, Direction, GainConfig, MediaConfig, MediaError,
-    MediaParams, MediaStats, MixerConfig, RtcpWay, Suite, VadConfig, TICK_NS,
+    Background, CallStats, Codec, Coding, Delivered, Delivery, Direction, GainConfig, ListenChange,
+    MediaConfig, MediaError, MediaParams, MediaStats, MixerConfig, RtcpWay, Suite, VadConfig,
+    TICK_NS,
 };

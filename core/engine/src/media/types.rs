@@ -9,6 +9,7 @@ use super::g711::Law;
 use super::line::Rate;
 
 pub use crate::signal::background::Background;
+pub use crate::signal::delivery::{Change as ListenChange, Delivery, What as Delivered};
 pub use crate::signal::gain::GainConfig;
 pub use crate::signal::mixer::MixerConfig;
 pub use pjsip_sys::sdes::Suite;
@@ -44,6 +45,8 @@ pub struct MediaConfig {
     pub vad_onnxruntime: Option<PathBuf>,
     /// Gain control of callers.
     pub gain: GainConfig,
+    /// How callers' audio is handed over, until a call is told otherwise.
+    pub delivery: Delivery,
     /// Levels of what is sent.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -96,6 +99,7 @@ impl Default for MediaConfig {
             vad: VadConfig::default(),
             vad_onnxruntime: None,
             gain: GainConfig::default(),
+            delivery: Delivery::default(),
             mixer: MixerConfig::default(),
             background: None,
             max_calls: 200,

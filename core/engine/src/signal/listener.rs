@@ -2,10 +2,11 @@
 //! A caller's audio from the decoder on: level and gain, then windows, decisions and hand-over. The
 //! tick runs it, and so do comparisons with the reference (examples/parity.rs).
 
+use super::delivery::{Change, Delivery, What};
 use super::gain::{Gain, GainConfig};
 use super::prefetch::prefetch;
 use super::speech::{Decision, Ear};
-use crate::media::{Rate, VadConfig, MAX_FRAME};
+use crate::media::{MediaConfig, Rate, VadConfig, MAX_FRAME};
 
 /// One caller.
 #[derive(Debug)]
@@ -20,9 +21,30 @@ impl Listener {
         Listener { gain: Gain::new(gain), ear: Ear::new(vad, preroll_ms, wideband) }
     }
 
+    /// As a call begins by its settings.
+    pub(crate) fn of(cfg: &MediaConfig) -> Listener {
+        let mut listener = Listener::new(cfg.gain, cfg.vad, cfg.preroll_ms, cfg.wideband);
+        listener.ear.set_delivery(cfg.delivery);
+        listener
+    }
+
     /// The rate of what will be heard, before anything was.
     pub fn set_rate(&mut self, rate: Rate) {
         self.ear.set_rate(rate);
+    }
+
+    /// Another way of hearing from now on.
+    pub fn change(&mut self, change: &Change) {
+        let Delivery { what, chunk_ms } = self.ear.delivery();
+        self.ear.set_delivery(Delivery {
+            what: change.what.unwrap_or(what),
+            chunk_ms: change.chunk_ms.unwrap_or(chunk_ms),
+        });
+    }
+
+    /// Whether audio is handed over without voice activity too.
+    pub(crate) fn hands_over_all(&self) -> bool {
+        self.ear.delivery().what == What::Frames
     }
 
     pub(crate) fn prefetch(&self) {
@@ -55,6 +77,11 @@ impl Listener {
     /// What was heard, and when.
     pub fn ear(&self) -> &Ear {
         &self.ear
+    }
+
+    /// As [`Ear::rest`].
+    pub fn rest(&mut self) -> Option<(u64, u64, usize)> {
+        self.ear.rest()
     }
 
     /// As [`Ear::audio`].

@@ -2,6 +2,7 @@
 //! Work on the samples of a call, made in the tick.
 
 pub mod background;
+pub mod delivery;
 pub mod gain;
 pub mod level;
 pub mod listener;

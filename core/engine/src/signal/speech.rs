@@ -2,6 +2,7 @@
 //! From speech probabilities to the start and the end of speech, and the caller's audio between
 //! them. Without I/O: frames, probabilities and times come in as arguments.
 
+use super::delivery::{Delivery, What, MAX_CHUNK_MS};
 use super::prefetch::prefetch;
 use crate::media::{Rate, VadConfig, MAX_FRAME};
 
@@ -96,6 +97,7 @@ pub struct Ear {
     filled: usize,
     /// Samples before this were handed over.
     handed: u64,
+    delivery: Delivery,
 }
 
 impl Ear {
@@ -103,7 +105,8 @@ impl Ear {
     pub fn new(cfg: VadConfig, preroll_ms: u32, wideband: bool) -> Ear {
         let back_ms = preroll_ms + cfg.speech_start_ms + WAVER_MS;
         let per_ms = if wideband { Rate::R16k } else { Rate::R8k }.per_ms();
-        let audio = (back_ms as usize * per_ms).next_power_of_two().max(MAX_FRAME);
+        let kept_ms = back_ms.max(MAX_CHUNK_MS + 20);
+        let audio = (kept_ms as usize * per_ms).next_power_of_two().max(MAX_FRAME);
         let frames = (cfg.speech_end_ms.max(back_ms) / 20 + 16) as usize;
         Ear {
             detector: Detector::new(cfg, Rate::R8k),
@@ -115,6 +118,7 @@ impl Ear {
             window: [0.0; MAX_WINDOW],
             filled: 0,
             handed: 0,
+            delivery: Delivery::default(),
         }
     }
 
@@ -122,6 +126,21 @@ impl Ear {
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.detector.rate = rate;
+    }
+
+    /// Another way of handing over from now on.
+    pub fn set_delivery(&mut self, delivery: Delivery) {
+        let all = delivery.what == What::Frames && self.delivery.what == What::Speech;
+        if all && !self.detector.talking() {
+            // Every frame means those to come.
+            self.handed = self.heard;
+        }
+        self.delivery = delivery;
+    }
+
+    /// How audio is handed over.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
     }
 
     /// Asks for the state beside the audio.
@@ -184,16 +203,31 @@ impl Ear {
     }
 
     /// Audio to hand over now: `(arrival of its first sample, first sample, samples)`. Call once a
-    /// frame; `None` unless the caller talks.
+    /// frame; `None` unless the caller talks (or every frame is asked for) and a portion is full.
     pub fn audio(&mut self, ended_now: bool) -> Option<(u64, u64, usize)> {
-        if !self.detector.talking() && !ended_now {
-            return None;
-        }
+        let least = match self.delivery.what {
+            What::Speech if ended_now => 1,
+            What::Speech if !self.detector.talking() => return None,
+            _ => self.delivery.chunk_ms as usize * self.rate.per_ms(),
+        };
+        self.waiting(least)
+    }
+
+    /// What waits for its portion to become full, as [`Ear::audio`]: at the end of a call.
+    pub fn rest(&mut self) -> Option<(u64, u64, usize)> {
+        let all = self.delivery.what == What::Frames || self.detector.talking();
+        all.then(|| self.waiting(1)).flatten()
+    }
+
+    fn waiting(&mut self, least: usize) -> Option<(u64, u64, usize)> {
         let oldest = self.heard.saturating_sub(self.audio.len() as u64);
         let from = self.handed.max(oldest);
-        self.handed = self.heard;
         let len = (self.heard - from) as usize;
-        (len > 0).then(|| (self.at_ns(from), from, len))
+        if len < least {
+            return None;
+        }
+        self.handed = self.heard;
+        Some((self.at_ns(from), from, len))
     }
 
     /// Samples `from..from + len` as they lie in the ring: one or two pieces.

@@ -44,6 +44,12 @@ pub(crate) enum Command {
         call: u64,
         sound: Option<(Arc<Loop>, usize)>,
     },
+    /// The caller is heard in another way.
+    Listen {
+        place: usize,
+        call: u64,
+        change: Change,
+    },
     Answered {
         place: usize,
         call: u64,
@@ -79,6 +85,11 @@ impl Shard {
             Command::Answered { place, call } => {
                 if let Some(line) = self.line(place, call) {
                     line.call.answered();
+                }
+            }
+            Command::Listen { place, call, change } => {
+                if let Some(line) = self.line(place, call) {
+                    line.call.listen(&change);
                 }
             }
             Command::SendKeys { place, call, keys } => {

@@ -2,6 +2,7 @@
 //! Scenarios of the media thread, named by what happens.
 
 mod blocked;
+mod deliver;
 mod dtmf;
 mod loopback;
 mod networks;

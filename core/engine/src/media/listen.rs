@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How a caller is heard, as other threads ask for it.
+
+use super::roster::Seat;
+use super::shard::Command;
+use super::{ListenChange, MediaEngine, MediaError};
+
+impl MediaEngine {
+    /// Hears the caller in another way from the next tick on; may come before the first SDP.
+    ///
+    /// # Errors
+    /// [`MediaError::NoSuchCall`], [`MediaError::Busy`].
+    pub fn listen(&self, call: u64, change: ListenChange) -> Result<(), MediaError> {
+        let known = self.known(call).filter(|k| !k.removed());
+        let known = known.ok_or(MediaError::NoSuchCall(call))?;
+        let Seat { place, .. } = known.seat;
+        self.command(known.seat, Command::Listen { place, call, change })
+    }
+}
