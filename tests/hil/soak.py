@@ -109,7 +109,7 @@ class Soak:
     def long(self, calls: int, minutes: float, each_min: float) -> dict[str, Any]:
         words = [str(self.tool), "generate", "--target", self.target, "--calls", str(calls)]
         words += ["--pcm", str(programs.speech()), "--rate", "50"]
-        # As the core has it: one that waits for a processor sends a burst of what it owes, of which the ring cannot hold all.
+        # The core's priority: one that waited for a processor sends what it owes at once, more than a ring holds.
         with Program(words, None, PRIORITY if may_real_time() else None) as generator:
             said = generator.line().split()
             assert int(said[1]) == calls, f"{said[1]} of {calls} calls were answered"
