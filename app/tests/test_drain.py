@@ -47,10 +47,30 @@ def test_the_stop_waits_for_calls_that_are_up() -> None:
     assert not hung_up
 
 
-def test_but_no_longer_than_it_may() -> None:
-    took, hung_up = run(_stopped_with_a_call(5, lambda *_: None))
+def test_but_no_longer_than_it_may_and_goodbye_is_said() -> None:
+    calls: list[FakeCall] = []
+
+    def told(_: Running, call: FakeCall) -> None:
+        call.played.clear()
+        calls.append(call)
+
+    took, hung_up = run(_stopped_with_a_call(5, told))
     gc.unfreeze()
-    assert took == pytest.approx(6, abs=1.1)
+    (call,) = calls
+    assert len({turn for turn, _ in call.played}) == 1, "one goodbye"
+    spoken_s = sum(samples for _, samples in call.played) / call.rate
+    assert spoken_s > 0.1
+    assert took == pytest.approx(6 + spoken_s, abs=1.1)
+    assert hung_up
+
+
+def test_a_goodbye_that_cannot_be_said_holds_nothing_up() -> None:
+    def mute(_: Running, call: FakeCall) -> None:
+        call.play = lambda *_: None  # type: ignore[method-assign]
+
+    took, hung_up = run(_stopped_with_a_call(5, mute))
+    gc.unfreeze()
+    assert took <= 5 + 8 + 3
     assert hung_up
 
 

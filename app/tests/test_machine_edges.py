@@ -157,6 +157,23 @@ def test_the_count_of_a_cut_turn_does_not_end_the_next_one() -> None:
     assert b.take(ev.Hangup)
 
 
+def test_farewell_cuts_what_is_said_and_is_said_once() -> None:
+    b, turn = speaking(TEN, ms=60_000)
+    b.starts_playing(turn)
+    b.send(ev.Farewell())
+    assert b.take(ev.ClearPlayout).turn_id == turn
+    goodbye = b.take(ev.Say)
+    assert goodbye.text == POLICY.goodbye
+    b.send(ev.Farewell())
+    b.none(ev.Say)
+    b.audio(goodbye.turn_id, 0, 500)
+    b.starts_playing(goodbye.turn_id)
+    b.finished(turn, 100, interrupted=True)
+    b.wait(500)
+    b.finished(goodbye.turn_id, 500)
+    assert b.take(ev.Hangup).cause == "goodbye"
+
+
 def test_sentences_held_back_go_on_once_the_reply_is_audible() -> None:
     b = Bench().greeted()
     b.says("Tell me")

@@ -68,6 +68,11 @@ class CallSession:
         self._rate = COUNT_RATE  # of the line, known once answered
         self._meta: dict[str, Any] = {}
 
+    def farewell(self) -> None:
+        """Say goodbye and hang up, whatever is being said. Without effect on a call that is not answered yet."""
+        if self._group is not None:
+            self._feed(ev.Farewell())
+
     async def run(self) -> None:
         try:
             self._call.ring()

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 # The core says BYE and closes recordings within 3 s; then the sessions have this long to finish.
 _SESSIONS_WAIT_S = 2.0
+# How long the goodbye may take that calls hear which have not ended in time.
+_GOODBYE_S = 8.0
 # Told to those who call while we wait for the last calls to end: by then another run may be up.
 _RETRY_AFTER_S = 30
 # Calls are not kept waiting longer than this for the phrases; what is missing follows later.
@@ -130,7 +132,7 @@ class Service:
         self._stopping = asyncio.Event()
         self._at_once = asyncio.Event()
         self._draining = False
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], CallSession] = {}
         self._trunks = Trunks(settings)
         self._tls = TlsFiles(settings)
         self._engine: EngineLike | None = None
@@ -213,15 +215,26 @@ class Service:
         engine.drain(retry_after_s=_RETRY_AFTER_S)
         _log.info("draining: %d calls up, for %g s at most", len(self._calls), limit)
         # systemd kills what takes longer than TimeoutStopSec unless told so (sd_notify(3)).
-        notify(f"EXTEND_TIMEOUT_USEC={int((limit + 10) * 1e6)}")
+        notify(f"EXTEND_TIMEOUT_USEC={int((limit + _GOODBYE_S + 10) * 1e6)}")
         self._draining = True
         try:
-            async with asyncio.timeout(limit):
-                await self._until(self._at_once, self._all_ended())
-        except TimeoutError:
-            _log.warning("%d calls did not end in time", len(self._calls))
+            if await self._ended_within(limit):
+                return
+            _log.warning("%d calls did not end in time: they are told goodbye", len(self._calls))
+            for session in list(self._calls.values()):
+                session.farewell()
+            await self._ended_within(_GOODBYE_S)
         finally:
             self._draining = False
+
+    async def _ended_within(self, seconds: float) -> bool:
+        """Whether no call is up any more, or none is to be waited for; False when some are up after that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._until(self._at_once, self._all_ended())
+        except TimeoutError:
+            return False
+        return True
 
     async def _all_ended(self) -> None:
         while self._calls:
@@ -249,9 +262,10 @@ class Service:
             if self._stopping.is_set():
                 call.reject(503, retry_after=10)
                 continue
-            task = asyncio.create_task(self._session(CallSession(call, servers, policy), call))
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            session = CallSession(call, servers, policy)
+            task = asyncio.create_task(self._session(session, call))
+            self._calls[task] = session
+            task.add_done_callback(lambda done: self._calls.pop(done, None))
 
     async def _session(self, session: CallSession, call: Any) -> None:
         """One call's fault must not reach another's."""

@@ -118,6 +118,11 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Farewell:
+    """The service stops and has waited long enough: say goodbye, then hang up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """The service stops: settle what was heard, ask for nothing more."""
 
@@ -140,6 +145,7 @@ Event = (
     | SentenceDone
     | VoiceFailed
     | Tick
+    | Farewell
     | Shutdown
 )
 

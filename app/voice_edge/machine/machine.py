@@ -56,6 +56,8 @@ class CallMachine(PatientSide):
                 self._playout_finished(event, now_ns)
             case ev.MediaTimeout():
                 self._end(now_ns, hangup="media_timeout")
+            case ev.Farewell():
+                self._farewell(now_ns)
             case ev.CallEnded() | ev.Shutdown():
                 self._end(now_ns, hangup=None)
             case _:
@@ -68,8 +70,7 @@ class CallMachine(PatientSide):
         while (timer := self._timers.pop_due(now)) is not None:
             match timer:
                 case Timer.CALL:
-                    if self._agent is None or self._agent.kind is not Kind.GOODBYE:
-                        self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
+                    self._farewell(now)
                 case Timer.IDLE:
                     self._idle(now)
                 case Timer.SEGMENT:
@@ -86,6 +87,10 @@ class CallMachine(PatientSide):
                     self._settle_overdue(now)
                 case Timer.PLAYOUT:
                     self._playout_overdue(now)
+
+    def _farewell(self, now: int) -> None:
+        if self._agent is None or self._agent.kind is not Kind.GOODBYE:
+            self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
 
     def _idle(self, now: int) -> None:
         if self._reprompts < self.policy.idle_reprompts:
