@@ -76,7 +76,7 @@ def test_starting_and_stopping_under_calls_leaves_nothing(engines: Engines) -> N
     assert last["descriptors"] == first["descriptors"]
     assert last["threads"] == first["threads"]
     # Ten engines more: one that leaked its rings alone would be a megabyte each.
-    assert last["memory_kib"] < first["memory_kib"] + 4096, (first, last)
+    assert last["memory_kib"] < first["memory_kib"] + 8192, (first, last)
 
 
 @pytest.mark.slow
