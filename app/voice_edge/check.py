@@ -20,7 +20,8 @@ from . import check_trunks
 from .adapters import LlmClient, ServerError, SttClient, TtsClient
 from .machine.events import Message
 from .process import WANTED_DESCRIPTORS
-from .settings import Settings, Trunk
+from .servers import llms, stts, ttss
+from .settings import Llm, Settings, Stt, Trunk, Tts
 
 _FREE_WANTED = 1 << 30  # a stereo recording takes 115 MB an hour
 _SPEECH_S = 1.0
@@ -43,10 +44,8 @@ async def check(settings: Settings) -> list[Finding]:
         *_srtp(settings),
         _descriptors(),
     ]
-    llm, tts, stt, trunks = await asyncio.gather(
-        _llm(settings), _tts(settings), _stt(settings), _trunks(settings)
-    )
-    return [*found, *trunks, llm, tts, stt]
+    models, trunks = await asyncio.gather(_models(settings), _trunks(settings))
+    return [*found, *trunks, *models]
 
 
 def table(findings: list[Finding]) -> str:
@@ -192,31 +191,46 @@ async def _server(name: str, url: str, ask: Callable[[], Awaitable[str]]) -> Fin
     return Finding(name, "ok", f"{url}: {detail}, {(time.monotonic() - began) * 1e3:.0f} ms")
 
 
-async def _llm(settings: Settings) -> Finding:
+async def _llm(name: str, server: Llm) -> Finding:
     async def ask() -> str:
-        async with LlmClient(settings.llm) as client:
+        async with LlmClient(server) as client:
             pieces = client.reply([Message("user", "Say OK.")], max_tokens=8)
             async with contextlib.aclosing(pieces):
                 size = sum([len(p) async for p in pieces])
         return f"answered {size} characters"
 
-    return await _server("llm", settings.llm.url, ask)
+    return await _server(name, server.url, ask)
 
 
-async def _tts(settings: Settings) -> Finding:
+async def _tts(name: str, server: Tts) -> Finding:
     async def ask() -> str:
-        async with TtsClient(settings.tts) as client:
+        async with TtsClient(server) as client:
             async with contextlib.aclosing(client.speak("OK.")) as chunks:
                 size = sum([len(c) async for c in chunks])
-        return f"spoke {size / 2 / settings.tts.rate:.1f} s at {settings.tts.rate} Hz"
+        return f"spoke {size / 2 / server.rate:.1f} s at {server.rate} Hz"
 
-    return await _server("tts", settings.tts.url, ask)
+    return await _server(name, server.url, ask)
 
 
-async def _stt(settings: Settings) -> Finding:
+async def _stt(name: str, server: Stt, language: str) -> Finding:
     async def ask() -> str:
-        async with SttClient(settings.stt, settings.agent.language) as client:
+        async with SttClient(server, language) as client:
             await client.transcribe(bytes(int(_SPEECH_S * 8_000) * 2), 8_000)
         return f"transcribed {_SPEECH_S:g} s"
 
-    return await _server("stt", settings.stt.url, ask)
+    return await _server(name, server.url, ask)
+
+
+async def _models(settings: Settings) -> list[Finding]:
+    """Each model server, and each that would take over."""
+    language = settings.agent.language
+    asks = [
+        *(_llm(_label("llm", i), s) for i, s in enumerate(llms(settings.llm))),
+        *(_tts(_label("tts", i), s) for i, s in enumerate(ttss(settings.tts))),
+        *(_stt(_label("stt", i), s, language) for i, s in enumerate(stts(settings.stt))),
+    ]
+    return list(await asyncio.gather(*asks))
+
+
+def _label(name: str, index: int) -> str:
+    return name if not index else f"{name} backup {index}"

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from .adapters import LlmClient, SttClient, TtsClient
+from .adapters import LlmPool, SttPool, TtsPool
 from .call import CallSession, Servers
 from .callers import first_acl, keep_acl
 from .logs import describe
@@ -17,6 +17,7 @@ from .machine import Policy
 from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
+from .servers import pools
 from .settings import Settings
 from .settings.stock import stock_library
 from .tls_files import TlsFiles
@@ -30,6 +31,8 @@ _SESSIONS_WAIT_S = 2.0
 _GOODBYE_S = 8.0
 # Told to those who call while we wait for the last calls to end: by then another run may be up.
 _RETRY_AFTER_S = 30
+# And to those who call while a model server does not answer: it is looked at again by then.
+_RETRY_SERVERS_S = 5
 # Calls are not kept waiting longer than this for the phrases; what is missing follows later.
 _WARM_UP_S = 10.0
 
@@ -136,6 +139,7 @@ class Service:
         self._trunks = Trunks(settings)
         self._tls = TlsFiles(settings)
         self._engine: EngineLike | None = None
+        self._pools: tuple[LlmPool, TtsPool, SttPool] | tuple[()] = ()
 
     def stop(self) -> None:
         """Ask for a clean stop: no further calls, time for those that are up, then BYE, files closed."""
@@ -157,19 +161,15 @@ class Service:
         settings = self._settings
         if settings.recording.dir is not None:
             settings.recording.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        clients = (
-            LlmClient(settings.llm),
-            TtsClient(settings.tts),
-            SttClient(settings.stt, settings.agent.language),
-        )
         async with contextlib.AsyncExitStack() as stack:
-            for client in clients:
-                await stack.enter_async_context(client)
-            llm, tts, stt = clients
+            llm, tts, stt = self._pools = pools(settings)
+            for pool in self._pools:
+                await stack.enter_async_context(pool)
             phrases = PhraseCache(tts, Policy.of(settings).phrases)
             await self._serve(Servers(llm, tts, stt, phrases))
-        for client in clients:
-            _log.info("%s %s", client.name, client.metrics.summary())
+        for pool in self._pools:
+            for member in pool.members:
+                _log.info("%s %s", member.label, member.client.metrics.summary())
 
     async def _serve(self, servers: Servers) -> None:
         with contextlib.suppress(TimeoutError):
@@ -181,6 +181,7 @@ class Service:
         engine = self._make_engine(self._settings)
         await engine.start()
         filler = asyncio.create_task(servers.phrases.keep_filling())
+        probes = [asyncio.create_task(pool.keep_probing()) for pool in self._pools]
         acl = asyncio.create_task(keep_acl(self._settings, engine))
         acceptor = asyncio.create_task(self._accept(engine, servers))
         self._trunks.add_to(engine)
@@ -196,6 +197,8 @@ class Service:
         finally:
             _log.info("stopping, %d calls up", len(self._calls))
             filler.cancel()
+            for probe in probes:
+                probe.cancel()
             acl.cancel()
             passwords.cancel()
             certificates.cancel()
@@ -204,7 +207,7 @@ class Service:
             await engine.stop()
             await self._finish_calls()
             acceptor.cancel()
-            await asyncio.gather(filler, acl, passwords, acceptor, return_exceptions=True)
+            await asyncio.gather(filler, *probes, acl, passwords, acceptor, return_exceptions=True)
             _log.info("stopped: %s", figures)
 
     async def _drain(self, engine: EngineLike) -> None:
@@ -262,10 +265,18 @@ class Service:
             if self._stopping.is_set():
                 call.reject(503, retry_after=10)
                 continue
+            if self._settings.service.admission == "refuse" and (down := self._down()):
+                _log.warning("call=%d refused: no %s server answers", call.id, down)
+                call.reject(503, retry_after=_RETRY_SERVERS_S)
+                continue
             session = CallSession(call, servers, policy)
             task = asyncio.create_task(self._session(session, call))
             self._calls[task] = session
             task.add_done_callback(lambda done: self._calls.pop(done, None))
+
+    def _down(self) -> str:
+        """The first kind of server that cannot carry a call now; empty when all can."""
+        return next((pool.name for pool in self._pools if not pool.up), "")
 
     async def _session(self, session: CallSession, call: Any) -> None:
         """One call's fault must not reach another's."""

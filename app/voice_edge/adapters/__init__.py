@@ -4,7 +4,19 @@
 from .errors import ServerError, Stage
 from .llm import LlmClient
 from .metrics import Metrics
+from .pool import LlmPool, Pool, SttPool, TtsPool
 from .stt import SttClient
 from .tts import TtsClient
 
-__all__ = ["LlmClient", "Metrics", "ServerError", "Stage", "SttClient", "TtsClient"]
+__all__ = [
+    "LlmClient",
+    "LlmPool",
+    "Metrics",
+    "Pool",
+    "ServerError",
+    "Stage",
+    "SttClient",
+    "SttPool",
+    "TtsClient",
+    "TtsPool",
+]

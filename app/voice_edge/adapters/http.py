@@ -125,6 +125,21 @@ class ModelServer:
             # Closing, not releasing: a cut answer must not be read to its end.
             response.close()
 
+    async def probe(self) -> bool:
+        """Whether there is a server at all: any answer but a server error counts."""
+        if self._session is None:
+            return False
+        budget = Budget(self.name, self.settings)
+        url = self.settings.url + "/v1/models"
+        try:
+            response = await budget.step(
+                self._session.get(url, allow_redirects=False), Stage.FIRST_BYTE
+            )
+        except ServerError:
+            return False
+        response.close()
+        return response.status < 500
+
     async def stream(
         self, attempt: Callable[[Budget], AsyncGenerator[T, None]]
     ) -> AsyncGenerator[T, None]:

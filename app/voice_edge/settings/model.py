@@ -208,6 +208,21 @@ class Server:
     first_byte_s: float = setting(5.0, low=0.05, high=120)
     between_chunks_s: float = setting(3.0, low=0.05, high=120)
     total_s: float = setting(30.0, low=0.1, high=600)
+    failover_s: float = setting(1.5, low=0.05, high=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A server that takes over; what it does not say is as of the server it stands in for."""
+
+    url: str = setting(kind="url")
+    model: str | None = setting(None, kind="text")
+    api_key_file: Secret | None = setting(None, kind="secret_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceBackup(Backup):
+    voice: str | None = setting(None, kind="text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +230,14 @@ class Llm(Server):
     temperature: float = setting(0.7, low=0, high=2)
     max_tokens: int = setting(300, low=1, high=32_768)
     extra: Mapping[str, Any] = setting({})
+    backup: tuple[Backup, ...] = setting(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tts(Server):
     voice: str = setting(kind="text")
     rate: int = setting(24_000, choices=(8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000))
+    backup: tuple[VoiceBackup, ...] = setting(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +245,13 @@ class Stt(Server):
     rate: int | None = setting(None, choices=(8_000, 16_000))
     max_audio_s: float = setting(30.0, low=5, high=600)
     total_s: float = setting(10.0, low=0.1, high=600)
+    backup: tuple[Backup, ...] = setting(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     drain_s: float = setting(30.0, low=0, high=7_200)
+    admission: str = setting("refuse", choices=("refuse", "answer"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
