@@ -16,8 +16,14 @@ from image.debian import lock
 from image.toolroot import EPOCH, ToolRoot
 from tools.cache import ROOT, say
 
-LEFT_OUT = ("demo", "loopcall")
-"""Parts of voice_edge that call the agent instead of being it; loopcall brings numpy, 60 MB."""
+LEFT_OUT = (
+    "demo",
+    *(f"loopcall/{name}.py" for name in ("caller", "g711", "measure", "rtp_peer", "wav")),
+)
+"""Parts of voice_edge that call the agent instead of being it; the test caller's audio brings numpy, 60 MB.
+
+Its signalling stays: a release's first start is proved by a call (voice_edge/update/loop_call.py).
+"""
 NOT_PACKAGES = ("numpy",)
 RECIPE = ("agent.spec", "entry.py")
 
@@ -43,7 +49,8 @@ def freeze(arch: Arch, core: Core, work: Path) -> tuple[Path, ToolRoot]:
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
     shutil.copytree(ROOT / "app" / "voice_edge", work / "app" / "voice_edge", ignore=ignore)
     for name in LEFT_OUT:
-        shutil.rmtree(work / "app" / "voice_edge" / name)
+        place = work / "app" / "voice_edge" / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
     for name in RECIPE:
         shutil.copyfile(Path(__file__).with_name(name), work / name)
     # Some wheels carry more debug information than code.

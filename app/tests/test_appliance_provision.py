@@ -213,7 +213,7 @@ def test_the_agent_lets_in_whom_the_firewall_does(tmp_path: Path) -> None:
     give(places.esp, MINIMAL.encode())
     provision.run(places, None)
     settings = load(places.agent / "voice-edge.toml")
-    assert settings.sip.guard.acl == ("198.51.100.0/24",)
+    assert settings.sip.guard.acl == ("198.51.100.0/24", "127.0.0.1/32")
 
 
 def test_overlapping_networks_are_merged() -> None:

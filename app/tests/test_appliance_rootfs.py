@@ -38,8 +38,9 @@ def test_every_unit_is_started_by_something(unit: Path) -> None:
     """Links, not presets or systemctl at build time: both providers get the same."""
     started = {p.name for p in UNITS.glob("*.wants/*")}
     rules = "".join(p.read_text() for p in OVERLAY.rglob("*.rules"))
+    timed = {f"{p.stem}.service" for p in UNITS.glob("*.timer")}
     dropins = "".join(p.read_text() for p in UNITS.glob("*.d/*.conf"))
-    assert unit.name in started or unit.name in rules or f"Wants={unit.name}" in dropins
+    assert unit.name in started | timed or unit.name in rules or f"Wants={unit.name}" in dropins
 
 
 def test_links_lead_somewhere() -> None:
@@ -59,7 +60,7 @@ def test_commands_exist(unit: Path) -> None:
     for line in values(unit, "ExecStart"):
         program, *words = line.split()
         if program == "/usr/bin/voice-edge":
-            assert words[0] in {"run", *commands.COMMANDS}
+            assert words[0] in {"run", "update", *commands.COMMANDS}
         elif program.startswith("/usr/libexec/voice-edge/"):
             assert os.access(OVERLAY / program[1:], os.X_OK)
         else:

@@ -81,7 +81,7 @@ class Machine:
 
     @property
     def rebooted(self) -> bool:
-        return any(command[0] == "systemctl" for command in self.ran)
+        return any("reboot" in command for command in self.ran)
 
 
 @pytest.fixture

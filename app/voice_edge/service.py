@@ -186,6 +186,7 @@ class Service:
         acceptor = asyncio.create_task(self._accept(engine, servers))
         self._trunks.add_to(engine)
         passwords = asyncio.create_task(self._trunks.keep_reading())
+        telling = asyncio.create_task(self._trunks.keep_telling(engine))
         self._engine = engine
         certificates = asyncio.create_task(self._tls.keep_reading(engine))
         try:
@@ -201,13 +202,16 @@ class Service:
                 probe.cancel()
             acl.cancel()
             passwords.cancel()
+            telling.cancel()
             certificates.cancel()
             self._engine = None
             figures = _summary(engine.stats())  # a stopped engine has none
             await engine.stop()
             await self._finish_calls()
             acceptor.cancel()
-            await asyncio.gather(filler, *probes, acl, passwords, acceptor, return_exceptions=True)
+            await asyncio.gather(
+                filler, *probes, acl, passwords, telling, acceptor, return_exceptions=True
+            )
             _log.info("stopped: %s", figures)
 
     async def _drain(self, engine: EngineLike) -> None:

@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 from .ports import EngineLike
+from .process import notify
 from .settings import Settings, Trunk
 from .settings.errors import BadValueError
 
@@ -71,6 +72,17 @@ class Trunks:
             if now != stamps:
                 stamps = now
                 self.reread()
+
+    async def keep_telling(self, engine: EngineLike) -> None:
+        """Tell systemd for ever how many trunks are up (``systemctl status``; updates compare it)."""
+        told = ""
+        while self._settings:
+            stats = engine.stats()
+            now = f"{getattr(stats, 'trunks_up', 0)} of {len(self._settings)} trunks up"
+            if now != told:
+                told = now
+                notify(f"STATUS={now}")
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     def _stamps(self) -> dict[str, Any]:
         return {name: secret.stamp() for name, secret in self._secrets.items()}

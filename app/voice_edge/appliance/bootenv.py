@@ -80,4 +80,6 @@ def mark_good(places: Places) -> str:
         good = {f"{slot}_OK": "1", f"{slot}_TRY": "0", "REFILLED": "0", "LAST_GOOD": slot}
         if not values.items() >= good.items():
             grubenv.write(places.grubenv, {**values, **good})
+            if not grubenv.read(places.grubenv).items() >= good.items():
+                raise grubenv.DamagedError("holds something else than was just written")
     return slot

@@ -20,6 +20,8 @@ from .realtime import PolicyError, apply, plan_for
 OK, FAILED = 0, 1
 _AGENT = "voice-edge.service"
 _GOOD_WITHIN_S = 600.0
+_FALLS_OF_A_TRIAL = 5
+"""How often systemd restarts the agent of a new release before that is left: about a minute."""
 _RELOADED = (
     "voice-edge-hostname.service",
     "systemd-networkd.service",
@@ -102,19 +104,39 @@ def _bootenv(places: Places, _: argparse.Namespace) -> int:
 
 
 def _mark_good(places: Places, given: argparse.Namespace) -> int:
+    # Here, since the other commands of a start have no need of all that comes with it.
+    from ..update import gate
+    from ..update.box import Box
+
+    box = Box(places)
+    try:
+        trial = gate.on_trial(box)
+    except bootenv.NoSlotError:
+        trial = None  # told below
+    if trial is not None and (fault := gate.settings_fault(box)) and gate.give_up(box, fault):
+        return FAILED
     # Without answers no agent runs, and the slot is good all the same.
     provisioned = (places.agent / "voice-edge.toml").exists()
-    if provisioned and not _agent_runs(time.monotonic() + _GOOD_WITHIN_S):
-        notices.tell(
-            places,
-            "slot",
-            [f"is not marked good: {_AGENT} does not run. See `journalctl -u voice-edge`"],
-        )
+    falls = None if trial is None else _FALLS_OF_A_TRIAL
+    if provisioned and not _agent_runs(time.monotonic() + _GOOD_WITHIN_S, falls):
+        if not gate.give_up(box, "the agent did not start"):
+            text = f"is not marked good: {_AGENT} does not run. See `journalctl -u voice-edge`"
+            notices.tell(places, "slot", [text])
+        return FAILED
+    if trial is not None and provisioned and (fault := gate.calls_fault(box, trial)):
+        if not gate.give_up(box, fault):
+            notices.tell(places, "slot", [f"is not marked good: {fault}"])
         return FAILED
     code = _with_counters(places, "slot", bootenv.mark_good, "")
     if code == OK:
         # For `status`, which is asked often and must not keep the ESP mounted.
         files.write(places.slot_good, "")
+        try:
+            # Without a keyring no other release can come.
+            if box.keyring.exists():
+                gate.keep_settings(box)
+        except OSError as error:
+            print(f"voice-edge slot: {error.filename}: {error.strerror}", file=sys.stderr)
     return code
 
 
@@ -135,13 +157,19 @@ def _with_counters(places: Places, topic: str, action: Callable[[Places], str], 
     return OK
 
 
-def _agent_runs(until: float) -> bool:
+def _agent_runs(until: float, falls: int | None) -> bool:
+    """Wait for it until then, or until it has fallen so many times."""
     while True:
         if _systemctl("is-active", "--quiet", _AGENT) == 0:
             return True
-        if time.monotonic() >= until:
+        if time.monotonic() >= until or (falls is not None and _fallen() >= falls):
             return False
         time.sleep(2)
+
+
+def _fallen() -> int:
+    said = status.run(["systemctl", "show", "--property=NRestarts", "--value", _AGENT]).strip()
+    return int(said) if said.isdigit() else 0
 
 
 def _systemctl(*words: str) -> int:

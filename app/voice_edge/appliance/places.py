@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,25 @@ class Places:
     def stored(self) -> Path:
         """The answers in force; what else is derived from them is made anew at every boot."""
         return self.root / "data/config/answers.toml"
+
+    @property
+    def kept(self) -> Path:
+        """Answers as each release found them good, by its version: what an older one returns to."""
+        return self.root / "data/config/kept"
+
+    @property
+    def update_wanted(self) -> Path:
+        """Made when the answers name a channel: without it the timer's service does not start."""
+        return self.run / "update-wanted"
+
+    def version(self) -> str:
+        """The running release's; empty where this is not an appliance."""
+        try:
+            text = (self.root / "usr/lib/voice-edge-release").read_text()
+        except OSError:
+            return ""
+        found = re.search(r'^VERSION="([^"/]*)"$', text, re.MULTILINE)
+        return found[1] if found else ""
 
     @property
     def seen(self) -> Path:

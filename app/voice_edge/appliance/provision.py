@@ -95,6 +95,7 @@ def _derive(places: Places, source: str, problems: list[str]) -> Outcome:
         answers = stored(places)
     except SettingsError as error:
         problems += [str(p) for p in error.problems]
+        answers = _kept(places, problems)
     except UnicodeDecodeError:
         problems.append(f"{places.stored}: is not UTF-8 text; provision again")
     plan = Plan((), (), ())
@@ -109,6 +110,19 @@ def _derive(places: Places, source: str, problems: list[str]) -> Outcome:
     return Outcome(answers is not None, changed, tuple(problems), source)
 
 
+def _kept(places: Places, problems: list[str]) -> Answers | None:
+    """After a rollback: a newer release changed the answers into what this one does not know; it kept its own."""
+    path = places.kept / f"{places.version()}.toml"
+    try:
+        answers = parse(path.read_text(encoding="utf-8"), file=str(path))
+    except (OSError, SettingsError, UnicodeDecodeError):
+        return None
+    problems.append(
+        f"{places.stored}: not understood by this release; those of {path} are in force"
+    )
+    return answers
+
+
 def _write(places: Places, answers: Answers | None, plan: Plan) -> bool:
     changed = files.write(places.run / "hostname", render.hostname(answers))
     network = places.root / "run/systemd/network"
@@ -118,6 +132,10 @@ def _write(places: Places, answers: Answers | None, plan: Plan) -> bool:
             changed |= files.remove(old)
     for name, text in wanted.items():
         changed |= files.write(network / name, text)
+    if answers is not None and answers.update.url is not None:
+        files.write(places.update_wanted, "")
+    else:
+        files.remove(places.update_wanted)
     changed |= files.write(places.run / "nftables.d/sets.nft", render.firewall(answers))
     changed |= files.write(places.run / "chrony.d/voice-edge.sources", render.chrony(answers))
     keys = render.authorized_keys(answers)

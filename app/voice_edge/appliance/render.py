@@ -13,6 +13,7 @@ from .answers import Answers, ModelServer
 from .realtime import Plan
 
 RECORDINGS = "/data/recordings"
+LOOPBACK = "127.0.0.1/32"
 DEFAULT_TIME = ("pool 2.debian.pool.ntp.org iburst maxsources 4",)
 SECRETS = ("trunk.password", "llm.key", "tts.key", "stt.key")
 """Each is always there, if need be empty: LoadCredential= of voice-edge.service names them all."""
@@ -107,8 +108,9 @@ def agent(answers: Answers, plan: Plan) -> dict[str, str]:
         ]
         secrets["trunk.password"] = trunk.password.reveal() + "\n"
     if answers.callers:
-        # The agent lets in whom the firewall does, and not fewer.
-        sip["guard"] = {"acl": list(answers.callers)}
+        # The agent lets in whom the firewall does, and not fewer; and the box itself, since releases prove themselves
+        # by a call (update/loop_call.py).
+        sip["guard"] = {"acl": [*answers.callers, LOOPBACK]}
     tree: dict[str, Any] = {"sip": sip}
     if answers.recording.enabled:
         tree["recording"] = {"dir": RECORDINGS}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from .g711 import PCMA, PCMU, Codec, Pcm
+from .g711 import CODECS, PCMA, PCMU, Codec, Pcm
 from .rtp_peer import RtpPeer, Utterance
 from .ua import Address, Answered, Ended, Progress, Renegotiated, UserAgent
 
@@ -220,8 +220,9 @@ class Caller:
             if isinstance(event, Progress):
                 self.progress.append(event.status)
             elif isinstance(event, Answered | Renegotiated):
-                codec, number = event.media.first_codec()
-                self.rtp.set_remote((event.media.address, event.media.port), codec, number)
+                law, number = event.media.first_codec()
+                remote = (event.media.address, event.media.port)
+                self.rtp.set_remote(remote, CODECS[law.name], number)
                 self.answered_ns = self.answered_ns or time.monotonic_ns()
             else:
                 self.ended = event

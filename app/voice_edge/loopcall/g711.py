@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from . import laws
+
 Pcm = npt.NDArray[np.int16]
 
 _BIAS = 0x84  # μ-law: 33 in the 14-bit domain, 132 in 16 bits
@@ -53,11 +55,9 @@ def _alaw_encode_table() -> npt.NDArray[np.uint8]:
 
 
 @dataclass(frozen=True, eq=False)
-class Codec:
-    """One law: its SDP name, its static payload type (RFC 3551 §6) and its tables."""
+class Codec(laws.Law):
+    """One law and its tables."""
 
-    name: str
-    payload_type: int
     _encode: npt.NDArray[np.uint8]
     _decode: Pcm
 
@@ -70,6 +70,6 @@ class Codec:
         return self._decode[np.frombuffer(payload, dtype=np.uint8)]
 
 
-PCMU = Codec("PCMU", 0, _ulaw_encode_table(), _ulaw_decode_table())
-PCMA = Codec("PCMA", 8, _alaw_encode_table(), _alaw_decode_table())
+PCMU = Codec(laws.PCMU.name, laws.PCMU.payload_type, _ulaw_encode_table(), _ulaw_decode_table())
+PCMA = Codec(laws.PCMA.name, laws.PCMA.payload_type, _alaw_encode_table(), _alaw_decode_table())
 CODECS = {codec.name: codec for codec in (PCMA, PCMU)}

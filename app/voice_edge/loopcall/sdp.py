@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .g711 import CODECS, Codec
+from .laws import LAWS, Law
 
 _DIRECTIONS = ("sendrecv", "sendonly", "recvonly", "inactive")
 _ANSWER = {"sendonly": "recvonly", "recvonly": "sendonly"}
@@ -28,12 +28,12 @@ class AudioDescription:
     direction: str
     ptime_ms: int
 
-    def first_codec(self) -> tuple[Codec, int]:
+    def first_codec(self) -> tuple[Law, int]:
         """The first G.711 law listed, with its payload type. Raises SdpError if there is none."""
         for number in self.payload_types:
-            codec = CODECS.get(self.codec_names.get(number, ""))
-            if codec is not None:
-                return codec, number
+            law = LAWS.get(self.codec_names.get(number, ""))
+            if law is not None:
+                return law, number
         raise SdpError("no G.711 codec in the description")
 
     @property
@@ -45,7 +45,7 @@ class AudioDescription:
 def write(
     address: str,
     port: int,
-    codecs: Sequence[Codec],
+    codecs: Sequence[Law],
     *,
     version: int = 1,
     direction: str = "sendrecv",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import sdp
-from .g711 import PCMA, PCMU, Codec
+from .laws import PCMA, PCMU, Law
 from .sip_message import SipMessage, SipParseError, parse
 from .transactions import LIFETIME, T2, Retransmitter
 
@@ -67,7 +67,7 @@ class UserAgent:
         peer: Address,
         rtp_port: int,
         *,
-        codecs: Sequence[Codec] = (PCMA, PCMU),
+        codecs: Sequence[Law] = (PCMA, PCMU),
         user: str = "caller",
         seed: int | None = None,
     ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import subprocess
 import time
@@ -13,9 +14,12 @@ from typing import Any
 
 from ..appliance import bootenv, grubenv
 from ..appliance.places import Places
+from . import loop_call
 from .refusals import Refusal, explain
 
 INSTALL_S = 3_600
+DRAIN_S = 7_500
+"""The longest that [update] drain_s allows, and some."""
 Runner = Callable[[Sequence[str], float], tuple[int, str]]
 """Runs a program for at most so many seconds; returns how it ended and what it said."""
 
@@ -47,10 +51,11 @@ def run(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """All below ``places.root``, with programs run by ``runner``."""
+    """All below ``places.root``, with programs run by ``runner`` and calls to the agent's port placed by ``caller``."""
 
     places: Places
     runner: Runner = run
+    caller: Callable[[int], int] = loop_call.place
 
     @property
     def folder(self) -> Path:
@@ -129,8 +134,25 @@ class Box:
             raise UpdateError(Refusal("ota.bootenv", what, remedy, again=True)) from None
 
     def reboot(self) -> None:
-        """By the services' own ends: the agent refuses new calls and waits for those that are up."""
+        """When calls have ended: the agent refuses new ones with 503 and waits for those that are up.
+
+        It is stopped first, since systemd does not wait for a unit's end as long as calls may last (reboot.target).
+        """
+        self.runner(["systemctl", "stop", "voice-edge.service"], DRAIN_S)
         self.runner(["systemctl", "--no-block", "reboot"], 30)
+
+    def loop_call(self) -> int:
+        """How far a call to the box's own agent comes (loop_call.py)."""
+        try:
+            return self.caller(loop_call.agent_port(self.places.agent / "voice-edge.toml"))
+        except (OSError, ValueError):  # not provisioned, or no sockets left
+            return loop_call.NOTHING
+
+    def trunks_up(self) -> int:
+        """Registered, or answering OPTIONS; 0 when the agent does not run."""
+        show = ["systemctl", "show", "--property=StatusText", "--value", "voice-edge.service"]
+        found = re.search(r"(\d+) of \d+ trunks up", self.runner(show, 20)[1])
+        return int(found[1]) if found else 0
 
     def certificates(self) -> Sequence[tuple[str, float]]:
         """Name and end (Unix time) of each authority that releases are trusted by."""

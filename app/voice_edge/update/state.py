@@ -28,7 +28,8 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class State:
     """``phase``: idle; fetched: the release lies on /data; written: it is in the other slot; switched: the box was
-    restarted into it and it has not proved itself yet. Times are Unix seconds."""
+    restarted into it and it has not proved itself yet. Times are Unix seconds. ``call_before`` (loop_call.py) and
+    ``trunks_before`` (how many were up) are what the release before could do, and the new one has to."""
 
     phase: str = IDLE
     version: str = ""
@@ -37,6 +38,8 @@ class State:
     from_version: str = ""
     from_slot: str = ""
     boot: str = ""
+    call_before: int = 0
+    trunks_before: int = 0
     at: int = 0
     serial: int = 0
     checked: int = 0

@@ -17,6 +17,7 @@ from ..appliance.answers import UpdateAnswers
 from . import fetch, policy, state
 from .box import Box, UpdateError, day, other
 from .fetch import FetchError
+from .gate import keep_settings
 from .index import BadIndexError, Release, parse
 from .refusals import Refusal
 from .state import FETCHED, IDLE, SWITCHED, WRITTEN, State
@@ -192,11 +193,15 @@ class Updater:
         slot = self._box.slot()
         release = self._box.release()
         # Kept before the counters change: a box cut off in between finds that it was never sent, and tries again.
+        keep_settings(self._box)
+        call, trunks = self._box.loop_call(), self._box.trunks_up()
         self._keep(
             phase=SWITCHED,
             from_slot=slot,
             from_version=release.get("VERSION", ""),
             boot=self._box.boot_id(),
+            call_before=call,
+            trunks_before=trunks,
             at=int(self._now()),
             now=False,
         )
