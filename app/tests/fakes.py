@@ -85,6 +85,8 @@ class FakeCall:
         self.hung_up = False
         self.limit_s = 120.0
         self.played: list[tuple[int, int]] = []  # (turn, samples) as sent, tick by tick
+        self.sound_ns: list[int] = []  # when something of the agent was sent
+        self.spoken_ns: list[tuple[int, int]] = []  # the caller's words, from and to
         self.clears: list[tuple[int | None, int]] = []
         self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._queue: list[list[int]] = []  # [turn, samples]
@@ -169,6 +171,7 @@ class FakeCall:
                     self._put(ev.PlayoutStarted(turn, now_ns()))
                 self._started[turn] += samples
                 self.played.append((turn, samples))
+                self.sound_ns.append(now_ns())
                 room -= samples
                 entry[1] -= samples
                 if not entry[1]:
@@ -206,6 +209,8 @@ class FakeCall:
         await asyncio.sleep(seconds - 0.064)
         self._put(Audio(now_ns(), memoryview(data[half:])))
         ended = now_ns()
+        if text:
+            self.spoken_ns.append((began, ended))
         await asyncio.sleep(0.6)
         self._put(ev.SpeechEnded(ended, now_ns()))
 
