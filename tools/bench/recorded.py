@@ -73,7 +73,7 @@ def _drain(line: _core.Recorded, waiting: select.epoll, calls: int) -> Done:
         begin = time.thread_time_ns()
         waiting.poll(TICK_S)
         free_ns += time.thread_time_ns() - begin
-        for call, event in line.drain():
+        for call, event in zip(*line.drain(), strict=True):
             if isinstance(event, Audio):
                 applications[call].audio(event.pcm)
             elif isinstance(event, SpeechStarted):

@@ -2,21 +2,17 @@
 //! Events inside of calls for Python, and what Python asks there.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use voicecore_engine::media::Direction;
 use voicecore_engine::{Change, Codec, SignalEvent};
 
-use crate::engine::event;
+use crate::engine::{event, Told};
 use crate::errors::raise_code;
 use crate::events::{
     CallHeld, CallResumed, EarlyMedia, OperationDone, PeerReplaced, TransferAsked, TransferProgress,
 };
 
 /// The event for Python; the signal back when it is of another kind.
-pub fn convert(
-    py: Python<'_>,
-    signal: SignalEvent,
-) -> Result<PyResult<Bound<'_, PyTuple>>, SignalEvent> {
+pub fn convert(py: Python<'_>, signal: SignalEvent) -> Result<PyResult<Told<'_>>, SignalEvent> {
     Ok(match signal {
         SignalEvent::EarlyMedia { call, recording } => {
             let recording = recording.map(|p| p.to_string_lossy().into_owned());

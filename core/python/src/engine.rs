@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PySequence};
 use voicecore_engine as core;
 use voicecore_engine::events::MediaEvent;
 use voicecore_engine::media::ListenChange;
@@ -19,7 +19,7 @@ use crate::dialog_events;
 use crate::errors::{raise, raise_code};
 use crate::events::{
     Audio, CallConfirmed, CallEnded, CallProgress, CommandFailed, Dtmf, DtmfSent, IncomingCall,
-    InfoDone, LogMessage, MediaTimeout, PlayoutFinished, PlayoutStarted, RegistrationChanged,
+    InfoDone, LogMessage, MediaTimeout, Pcm, PlayoutFinished, PlayoutStarted, RegistrationChanged,
     SpeechEnded, SpeechStarted, ThreadStalled, TrunkAnswered,
 };
 use crate::number::maybe_whole;
@@ -32,21 +32,32 @@ pub struct Engine {
     batch: Mutex<EventBatch>,
 }
 
-pub fn event<'py, T>(py: Python<'py>, call: u64, event: T) -> PyResult<Bound<'py, PyTuple>>
+/// A call's id, or 0, and what is told of it.
+pub type Told<'py> = (u64, Bound<'py, PyAny>);
+
+/// The calls' ids, or 0, and what is told of each: no tuple for each event, which the garbage collector would look at.
+pub type Lists<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
+
+pub fn event<T>(py: Python<'_>, call: u64, event: T) -> PyResult<Told<'_>>
 where
     T: pyo3::PyClass + Into<PyClassInitializer<T>>,
 {
-    (call, Bound::new(py, event)?).into_pyobject(py)
+    Ok((call, Bound::new(py, event)?.into_any()))
 }
 
 /// Takes the events out of the batch.
-pub fn to_python<'py>(py: Python<'py>, batch: &mut EventBatch) -> PyResult<Bound<'py, PyList>> {
+pub fn to_python<'py>(py: Python<'py>, batch: &mut EventBatch) -> PyResult<Lists<'py>> {
     let audio = PyMemoryView::from(PyBytes::new(py, &batch.audio).as_any())?;
-    let list = PyList::empty(py);
+    let audio = audio.into_any().cast_into::<PySequence>()?;
+    let (mut calls, mut events) = (Vec::new(), Vec::new());
+    calls.reserve(batch.events.len());
+    events.reserve(batch.events.len());
     for one in batch.events.drain(..) {
-        list.append(convert(py, one, &audio)?)?;
+        let (call, event) = convert(py, one, &audio)?;
+        calls.push(call);
+        events.push(event);
     }
-    Ok(list)
+    Ok((PyList::new(py, calls)?, PyList::new(py, events)?))
 }
 
 #[pymethods]
@@ -73,8 +84,8 @@ impl Engine {
         self.inner.event_fd().map_err(|e| raise(py, &e))
     }
 
-    /// What happened since the last time, as (call id or 0, event).
-    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    /// What happened since the last time: call ids (or 0) and events, two lists of the same length.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Lists<'py>> {
         // Detached while locks are taken: stop() may hold them in another thread.
         let mut batch = py.detach(|| {
             let mut batch =
@@ -82,9 +93,9 @@ impl Engine {
             self.inner.drain(&mut batch);
             batch
         });
-        let list = to_python(py, &mut batch)?;
+        let lists = to_python(py, &mut batch)?;
         *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = batch;
-        Ok(list)
+        Ok(lists)
     }
 
     fn ring(&self, py: Python<'_>, call: u64) -> PyResult<()> {
@@ -365,8 +376,8 @@ impl Engine {
 fn convert<'py>(
     py: Python<'py>,
     one: EngineEvent,
-    audio: &Bound<'py, PyMemoryView>,
-) -> PyResult<Bound<'py, PyTuple>> {
+    audio: &Bound<'py, PySequence>,
+) -> PyResult<Told<'py>> {
     match one {
         EngineEvent::Signal(signal) => signal_event(py, signal),
         EngineEvent::Media(media) => media_event(py, media, audio),
@@ -381,7 +392,7 @@ fn convert<'py>(
     }
 }
 
-fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTuple>> {
+fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Told<'_>> {
     let signal = match dialog_events::convert(py, signal) {
         Ok(converted) => return converted,
         Err(signal) => signal,
@@ -450,8 +461,8 @@ fn signal_event(py: Python<'_>, signal: SignalEvent) -> PyResult<Bound<'_, PyTup
 fn media_event<'py>(
     py: Python<'py>,
     media: MediaEvent,
-    audio: &Bound<'py, PyMemoryView>,
-) -> PyResult<Bound<'py, PyTuple>> {
+    audio: &Bound<'py, PySequence>,
+) -> PyResult<Told<'py>> {
     match media {
         MediaEvent::SpeechStarted { call, at_ns, decided_ns } => {
             event(py, call, SpeechStarted { at_ns, decided_ns })
@@ -460,9 +471,7 @@ fn media_event<'py>(
             event(py, call, SpeechEnded { at_ns, decided_ns })
         }
         MediaEvent::Audio { call, at_ns, offset, len } => {
-            // Not PySlice::new: of PyO3 0.30 it leaks the two numbers, some 50 bytes for each event.
-            let range = py.get_type::<PySlice>().call1((offset, offset + len))?;
-            let pcm = audio.get_item(range)?.cast_into::<PyMemoryView>()?.unbind();
+            let pcm = Pcm { all: audio.clone().unbind(), range: offset..offset + len };
             event(py, call, Audio { at_ns, pcm })
         }
         MediaEvent::PlayoutStarted { call, turn, at_ns } => {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Events as small frozen classes.
 
+use std::ops::Range;
+
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyMemoryView, PySequence};
 use pyo3::IntoPyObjectExt;
 
 use crate::stats::CallStats;
@@ -178,11 +180,19 @@ impl IncomingCall {
     }
 }
 
+/// A piece of the audio of a batch. Its view is made when it is asked for, and mostly gone before the next one is:
+/// two hundred at once would set the garbage collector going.
+pub struct Pcm {
+    pub all: Py<PySequence>,
+    pub range: Range<usize>,
+}
+
 /// Audio of the caller while speaking.
-#[pyclass(frozen, get_all, module = "voicecore")]
+#[pyclass(frozen, module = "voicecore")]
 pub struct Audio {
+    #[pyo3(get)]
     pub at_ns: u64,
-    pub pcm: Py<PyMemoryView>,
+    pub pcm: Pcm,
 }
 
 #[pymethods]
@@ -190,11 +200,19 @@ impl Audio {
     #[new]
     #[pyo3(signature = (*, at_ns, pcm))]
     fn new(at_ns: u64, pcm: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Audio { at_ns, pcm: PyMemoryView::from(pcm)?.unbind() })
+        let all = PyMemoryView::from(pcm)?.into_any().cast_into::<PySequence>()?;
+        let range = 0..all.len()?;
+        Ok(Audio { at_ns, pcm: Pcm { all: all.unbind(), range } })
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Audio(at_ns={}, samples={})", self.at_ns, self.pcm.bind(py).len()? / 2))
+    #[getter]
+    fn pcm<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySequence>> {
+        // Not PySlice::new: of PyO3 0.30 it leaks the two numbers, some 50 bytes for each event.
+        self.pcm.all.bind(py).get_slice(self.pcm.range.start, self.pcm.range.end)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Audio(at_ns={}, samples={})", self.at_ns, self.pcm.range.len() / 2)
     }
 }
 

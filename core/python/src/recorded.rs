@@ -5,12 +5,11 @@ use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::{recorded, GainConfig, MediaConfig};
 use voicecore_engine::{EngineEvent, EventBatch};
 
-use crate::engine::to_python;
+use crate::engine::{to_python, Lists};
 
 /// A media thread over recorded calls, drained as an engine is.
 #[pyclass(frozen, module = "voicecore._core")]
@@ -49,7 +48,7 @@ impl Recorded {
         self.inner.spent()
     }
 
-    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Lists<'py>> {
         let mut kept = self.batches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (media, batch) = &mut *kept;
         py.detach(|| self.inner.drain(media));

@@ -59,14 +59,26 @@ async def test_a_slow_consumer_loses_only_audio_past_the_limit_and_that_is_count
     call = Call(native, 1, direction="in", caller=nobody, dialled=nobody)
     limit = 3000
     frame = Audio(at_ns=0, pcm=b"\0\0")
-    taken = [call._put(frame) for _ in range(limit + 5)]
+    taken = [call._hear(frame) for _ in range(limit + 5)]
     assert taken.count(False) == call.events_dropped == 5
-    assert call._put(SpeechStarted(at_ns=1, decided_ns=2))
+    call._put(SpeechStarted(at_ns=1, decided_ns=2))
     call._on_ended(CallEnded(status=200, reason="OK", by_remote=True, stats=CallStats()))
     kinds: dict[Any, int] = {}
     async for event in call.events():
         kinds[type(event)] = kinds.get(type(event), 0) + 1
     assert kinds == {Audio: limit, SpeechStarted: 1, CallEnded: 1}
+
+
+def test_audio_is_a_view_of_bytes_of_its_own() -> None:
+    audio = Audio(at_ns=1, pcm=bytes(range(8)))
+    assert isinstance(audio.pcm, memoryview)
+    assert (audio.pcm.tobytes(), audio.pcm.format, audio.pcm.readonly) == (
+        bytes(range(8)),
+        "B",
+        True,
+    )
+    with pytest.raises(TypeError):
+        Audio(at_ns=1, pcm=cast(bytes, 5))
 
 
 def test_events_print_like_dataclasses_and_without_numbers() -> None:

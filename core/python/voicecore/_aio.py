@@ -15,7 +15,7 @@ from voicecore._address import Address
 from voicecore._blocking import run_to_end
 from voicecore._call import Call
 from voicecore._checks import DAY_S, label, patience, seconds, whole
-from voicecore._core import EngineConfig, EngineStats, ThreadStalled
+from voicecore._core import Audio, EngineConfig, EngineStats, ThreadStalled
 from voicecore._errors import ConfigError, SignallingError, VoicecoreError
 from voicecore._registration import Registration
 from voicecore._srtp import SrtpPeers, checked
@@ -423,14 +423,20 @@ class Engine:
 
     def _drain(self) -> None:
         try:
-            events = self._native.drain()
+            calls, events = self._native.drain()
         except Exception:
             # A reader that raises is called again at once, for ever.
             _log.exception("drain failed; the events of this batch are lost")
             return
-        for call_id, event in events:
+        for call_id, event in zip(calls, events, strict=True):
             try:
-                self._dispatch(call_id, event)
+                # Nearly all are: they do not go through the list of all kinds.
+                if isinstance(event, Audio):
+                    call = self._calls.get(call_id)
+                    if call is not None and not call._hear(event):
+                        self._events_dropped += 1
+                else:
+                    self._dispatch(call_id, event)
             except Exception:
                 _log.exception("call %d: handling %s failed", call_id, type(event).__name__)
 
@@ -475,8 +481,7 @@ class Engine:
                 del self._calls[call_id]
                 call._on_ended(event)
             case _:
-                if not call._put(event):
-                    self._events_dropped += 1
+                call._put(event)
 
     def _on_stalled(self, event: ThreadStalled) -> None:
         _log.warning("%s", event.message)

@@ -332,11 +332,14 @@ class Call(InDialog):
         if self._ended is not None:
             raise CallGone(f"call {self._id} has ended ({self._ended.status})")
 
-    def _put(self, event: CallEvent) -> bool:
-        if self._events.put(event, always=not isinstance(event, Audio)):
-            return True
-        self._events_dropped += isinstance(event, Audio)
-        return not isinstance(event, Audio)
+    def _hear(self, audio: Audio) -> bool:
+        """False if it was dropped, for nobody takes the events."""
+        taken = self._events.put(audio)
+        self._events_dropped += not taken
+        return taken
+
+    def _put(self, event: CallEvent) -> None:
+        self._events.put(event, always=True)
 
     def _on_progress(self, event: _core.CallProgress) -> None:
         self._sip_call_id = self._sip_call_id or event.sip_call_id

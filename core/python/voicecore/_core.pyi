@@ -1373,7 +1373,7 @@ class Recorded:
     def spent(self) -> list[int]:
         """Thread time so far, ns: receiving, decoding and gain, voice activity, hand-over; fetching without a lock."""
 
-    def drain(self) -> list[tuple[int, object]]: ...
+    def drain(self) -> tuple[list[int], list[object]]: ...
 
 @final
 class Engine:
@@ -1389,8 +1389,8 @@ class Engine:
     def event_fd(self) -> int:
         """Descriptor that is readable when `drain` would give something."""
 
-    def drain(self) -> list[tuple[int, _Event]]:
-        """What happened since the last time, as (call id or 0, event). Never waits."""
+    def drain(self) -> tuple[list[int], list[_Event]]:
+        """What happened since the last time: call ids (or 0) and events, two lists of the same length. Never waits."""
 
     def ring(self, call: int) -> None: ...
     def answer(self, call: int) -> None: ...

@@ -43,6 +43,16 @@ pub(crate) enum Garbage {
     End(End),
 }
 
+/// Who has to be woken for what was told since the last wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    Nothing,
+    /// Audio: a wake-up a tick, for all calls, is soon enough.
+    Audio,
+    /// Anything else: at once.
+    Urgent,
+}
+
 /// Buffers that may wait to be freed without anybody being woken for it.
 const PILE: usize = 64;
 
@@ -56,7 +66,7 @@ pub(crate) struct Outbox {
     reserve: usize,
     dropped_total: Arc<AtomicU64>,
     dropped: u64,
-    dirty: bool,
+    waits: Waits,
 }
 
 /// Consumer ends.
@@ -76,25 +86,36 @@ pub(crate) fn rings(
     // Two seconds of a frozen consumer while a third of the callers talk.
     let (events, events_in) = RingBuffer::new(reserve + 4096 + calls * 40);
     let (audio, audio_in) = RingBuffer::new((1 << 20) + calls * 12_000);
-    let outbox =
-        Outbox { events, audio, garbage, reserve, dropped_total, dropped: 0, dirty: false };
+    let outbox = Outbox {
+        events,
+        audio,
+        garbage,
+        reserve,
+        dropped_total,
+        dropped: 0,
+        waits: Waits::Nothing,
+    };
     (outbox, Inbox { events: events_in, audio: audio_in })
 }
 
 impl Outbox {
     /// Tells an event, or counts it as dropped.
     pub(crate) fn tell(&mut self, record: Record) {
+        self.push(record, Waits::Urgent);
+    }
+
+    fn push(&mut self, record: Record, waits: Waits) {
         self.tell_dropped();
         if self.events.slots() <= self.reserve || self.events.push(record).is_err() {
             self.note_drop();
             return;
         }
-        self.dirty = true;
+        self.waits = self.waits.max(waits);
     }
 
     /// Tells the end of a call. False if even the reserved places are taken: try again.
     pub(crate) fn tell_closed(&mut self, call: u64) -> bool {
-        self.dirty = true;
+        self.waits = Waits::Urgent;
         self.events.push(Record::Closed { call }).is_ok()
     }
 
@@ -111,7 +132,7 @@ impl Outbox {
         };
         let samples = pieces.0.iter().chain(pieces.1);
         chunk.fill_from_iter(samples.flat_map(|s| s.to_le_bytes()));
-        self.tell(Record::Audio { call, at_ns, len });
+        self.push(Record::Audio { call, at_ns, len }, Waits::Audio);
     }
 
     /// Hands a buffer to whoever frees it. An application that has nothing to fetch is woken for
@@ -120,19 +141,24 @@ impl Outbox {
         // A full queue means nobody frees: then it is freed here, late rather than never.
         drop(self.garbage.push(garbage));
         if self.garbage.len() >= PILE {
-            self.dirty = true;
+            self.waits = Waits::Urgent;
         }
     }
 
-    /// Whether events wait that the consumer was not woken for; clears the mark.
-    pub(crate) fn take_dirty(&mut self) -> bool {
-        std::mem::take(&mut self.dirty)
+    /// Whether the consumer is to be woken now; it is then taken to be. Audio alone waits until
+    /// `all` have told theirs.
+    pub(crate) fn take_due(&mut self, all: bool) -> bool {
+        let due = self.waits == Waits::Urgent || (all && self.waits == Waits::Audio);
+        if due {
+            self.waits = Waits::Nothing;
+        }
+        due
     }
 
     fn note_drop(&mut self) {
         self.dropped += 1;
         self.dropped_total.fetch_add(1, Relaxed);
-        self.dirty = true;
+        self.waits = Waits::Urgent;
     }
 
     fn tell_dropped(&mut self) {
@@ -143,5 +169,23 @@ impl Outbox {
         if self.events.push(Record::Notice { call: None, notice }).is_ok() {
             self.dropped = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audio_alone_waits_for_the_last_phase_and_a_decision_for_nobody() {
+        let (mut out, _inbox) = rings(4, Arc::new(ArrayQueue::new(4)), Arc::default());
+        assert!(!out.take_due(true));
+        out.tell_audio(1, 5, (&[1; 160], &[]));
+        assert!(!out.take_due(false) && out.take_due(true) && !out.take_due(true));
+        out.tell_audio(1, 6, (&[1; 160], &[]));
+        out.tell(Record::SpeechEnded { call: 1, at_ns: 6, decided_ns: 7 });
+        out.tell_audio(2, 6, (&[1; 160], &[]));
+        assert!(out.take_due(false) && !out.take_due(true), "one wake-up tells all of it");
+        assert!(out.tell_closed(1) && out.take_due(false));
     }
 }

@@ -2,8 +2,8 @@
 //! A media shard: the calls of one thread, their sockets, and what is done with them in a tick.
 //!
 //! Each call belongs to one of the tick's phases. Order within a phase: commands, sending (so that
-//! our packets leave evenly), receiving, voice activity over all its calls at once, hand-over, one
-//! wake-up.
+//! our packets leave evenly), receiving, voice activity over all its calls at once, hand-over, and
+//! at most one wake-up: for decisions at once, for audio alone after the last phase.
 
 mod commands;
 
@@ -254,23 +254,25 @@ impl Shard {
     }
 
     pub(crate) fn finish(&mut self, phase: usize) {
-        let Some(phase) = self.phases.get(phase) else { return };
-        for place in &phase.active {
+        for place in self.phases.get(phase).map_or(&[][..], |p| &p.active) {
             if let Some(Some(line)) = self.lines.get_mut(*place) {
                 line.call.finish_tick(&mut self.out);
             }
         }
-        self.hand_over();
+        // Audio that no decision comes with is fetched once a tick, after the last phase with calls: being woken costs the
+        // application the same for few calls as for many. Without calls any phase serves.
+        let later = self.phases.get(phase + 1..).unwrap_or(&[]);
+        self.hand_over(later.iter().all(|p| p.active.is_empty()));
     }
 
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, last: bool) {
         while let Some(call) = self.unsaid.last() {
             if !self.out.tell_closed(*call) {
                 break;
             }
             self.unsaid.pop();
         }
-        if self.out.take_dirty() {
+        if self.out.take_due(last) {
             self.waker.wake();
         }
     }

@@ -203,6 +203,6 @@ impl Shard {
                 self.remove(place, id, now_ns);
             }
         }
-        self.hand_over();
+        self.hand_over(true);
     }
 }

@@ -13,4 +13,5 @@ mod rig;
 mod send;
 mod shards;
 mod srtp;
+mod waking;
 mod wide;
