@@ -16,6 +16,8 @@
       - noise_s: 0.1               # a sound without words
       - silence_s: 2.0
       - servers: {stt: {fails: false}}
+      - presses: "1"
+      - transfer: fails
       - leaves: true
     must:                          # what holds in the end; each is optional
       kinds: [greeting, reply]     # of what was heard of the agent
@@ -25,6 +27,7 @@
       silence_s: 3.0               # longest wait after the caller's words
       sound_after_words_s: 0.3     # longest the agent talks on into the caller's words
       hung_up: true                # by the agent
+      transfers: ["sip:a@192.0.2.9"]
 """
 
 from __future__ import annotations
@@ -155,6 +158,10 @@ async def _step(stage: Stage, call: FakeCall, step: dict[str, Any]) -> None:
             await call.silence(seconds)
         case {"servers": servers}:
             _serve(stage, servers)
+        case {"presses": digit}:
+            call.presses(digit)
+        case {"transfer": "fails"}:
+            call.transfer_fails = True
         case {"leaves": True}:
             call.leaves()
             await asyncio.sleep(0)
@@ -179,6 +186,8 @@ def _outcome(stage: Stage, key: str, wanted: Any) -> tuple[Any, bool]:
             got = stage.llm.asked[-1][-1].content
         case "hung_up":
             got = stage.call.hung_up
+        case "transfers":
+            got = stage.call.transfers
         case "silence_s":
             got = longest_silence_s(stage.call)
             return got, got <= wanted

@@ -26,6 +26,10 @@ class CallGone(VoicecoreError):
     code = "call.gone"
 
 
+class SignallingError(VoicecoreError):
+    code = "sip.transfer_failed"
+
+
 class PlayoutFull(VoicecoreError):
     code = "media.playout_full"
 
@@ -87,6 +91,8 @@ class FakeCall:
         self.played: list[tuple[int, int]] = []  # (turn, samples) as sent, tick by tick
         self.sound_ns: list[int] = []  # when something of the agent was sent
         self.spoken_ns: list[tuple[int, int]] = []  # the caller's words, from and to
+        self.transfers: list[str] = []
+        self.transfer_fails = False
         self.clears: list[tuple[int | None, int]] = []
         self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._queue: list[list[int]] = []  # [turn, samples]
@@ -115,6 +121,16 @@ class FakeCall:
     def presses(self, digit: str) -> None:
         """The caller presses a key."""
         self._put(Dtmf(digit))
+
+    async def transfer(self, target: str, *, timeout_s: float = 60.0, hangup: bool = True) -> int:
+        self.transfers.append(target)
+        await asyncio.sleep(1.0)
+        if self.gone:
+            raise CallGone("left")
+        if self.transfer_fails:
+            raise SignallingError("refused")
+        self._end(200, by_remote=False)
+        return 200
 
     def hangup(self) -> None:
         if not self.hung_up and not self.gone:

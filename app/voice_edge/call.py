@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _PIECE = 32_768  # bytes of a cached phrase handed over at once
 _FULL_RETRY_S = 0.25  # the play-out queue is full: it drains at the speed of speech
+_TRANSFER_S = 30.0  # for the human to answer
 _HANGUP_WAIT_S = 5.0  # for CallEnded after our hang-up
 
 
@@ -50,11 +51,12 @@ class CallSession:
         policy: Policy,
         *,
         clock: Callable[[], int] = time.monotonic_ns,
+        fallen: bool = False,
     ) -> None:
         self._call = call
         self._servers = servers
         self._clock = clock
-        self.machine = CallMachine(policy)
+        self.machine = CallMachine(policy, fallen=fallen)
         self._log = CallLogger(_log, call.id)
         self._pending: deque[ev.Event] = deque()
         self._draining = False
@@ -211,6 +213,8 @@ class CallSession:
                 self._call.finish(turn)
             case ev.ClearPlayout(turn_id=turn):
                 self._call.clear(turn)
+            case ev.Transfer(target=target):
+                self._task(self._transfer(target))
             case ev.Hangup(cause=cause):
                 self._log.info("hanging up: %s", cause)
                 self._call.hangup()
@@ -240,6 +244,18 @@ class CallSession:
             self._log.warning("%s failed: %s", what, error)
         else:
             self._log.error("%s failed, a fault of ours", what, exc_info=error)
+
+    async def _transfer(self, target: str) -> None:
+        try:
+            await self._call.transfer(target, timeout_s=_TRANSFER_S)
+        except Exception as error:
+            if not (is_error(error, "VoicecoreError") or is_error(error, "CallGone")):
+                raise
+            self._log.warning("transfer to a human failed (%s)", describe(error))
+            self._feed(ev.Transferred(done=False))
+        else:
+            self._log.info("transferred to a human")
+            self._feed(ev.Transferred(done=True))
 
     # --- speech to text ---
 

@@ -269,11 +269,13 @@ class Service:
             if self._stopping.is_set():
                 call.reject(503, retry_after=10)
                 continue
-            if self._settings.service.admission == "refuse" and (down := self._down()):
+            down = self._down()
+            if down and self._settings.service.admission == "refuse":
                 _log.warning("call=%d refused: no %s server answers", call.id, down)
                 call.reject(503, retry_after=_RETRY_SERVERS_S)
                 continue
-            session = CallSession(call, servers, policy)
+            fallen = bool(down) and self._settings.service.admission == "fallback"
+            session = CallSession(call, servers, policy, fallen=fallen)
             task = asyncio.create_task(self._session(session, call))
             self._calls[task] = session
             task.add_done_callback(lambda done: self._calls.pop(done, None))

@@ -10,7 +10,8 @@ The document (``version`` 1), times in CLOCK_MONOTONIC nanoseconds or null::
        {"role": "caller", "text", "speech_start_ns", "speech_decided_ns", "speech_end_ns",
         "transcript_ns", "failed": true when a segment could not be recognised},
        {"role": "agent", "turn_id", "text",
-        "kind": "greeting" | "reply" | "apology" | "reprompt" | "goodbye" | "filler",
+        "kind": "greeting" | "reply" | "apology" | "reprompt" | "goodbye" | "filler" |
+        "menu" | "transfer",
         "heard", "answers": index of the caller turn in "turns" or null, "resumes": turn_id,
         "requested_ns", "first_token_ns", "first_audio_ns", "first_sample_ns", "cut_ns",
         "heard_until_ns", "samples", "interrupted", "latency_ms"}]}

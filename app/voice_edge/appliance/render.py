@@ -136,4 +136,5 @@ def agent(answers: Answers, plan: Plan) -> dict[str, str]:
 
 def _set(values: dict[str, Any]) -> dict[str, Any]:
     """Without what was left out, so that the agent's own default holds."""
-    return {key: value for key, value in values.items() if value is not None and value != {}}
+    kept = {k: _set(v) if isinstance(v, dict) else v for k, v in values.items()}
+    return {key: value for key, value in kept.items() if value is not None and value != {}}

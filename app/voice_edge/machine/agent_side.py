@@ -54,6 +54,18 @@ class AgentSide(ABC):
         """Go on when the caller is silent and all is known."""
 
     @abstractmethod
+    def _fall_back(self, now: int) -> None:
+        """Too many answers failed: the next of what is left."""
+
+    @abstractmethod
+    def _menu_over(self, now: int) -> None:
+        """The menu was said, or cannot be."""
+
+    @abstractmethod
+    def _transfer(self, now: int) -> None:
+        """It was said that the call goes to a human, or cannot be."""
+
+    @abstractmethod
     def _await_sound(self, now: int) -> None:
         """Bound the silence from now on."""
 
@@ -238,6 +250,10 @@ class AgentSide(ABC):
                 self._failed(now)
             case Kind.GOODBYE:
                 self._end(now, hangup="goodbye")
+            case Kind.MENU:
+                self._menu_over(now)
+            case Kind.TRANSFER:
+                self._transfer(now)
             case _:
                 self._listen(now)
 
@@ -245,7 +261,7 @@ class AgentSide(ABC):
         """The caller gets no answer this time: say so, or give up after several."""
         self._failures += 1
         if self._failures >= self.policy.max_failures:
-            self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
+            self._fall_back(now)
         else:
             self._say_phrase(Kind.APOLOGY, self.policy.apology, now)
 
@@ -301,6 +317,10 @@ class AgentSide(ABC):
     def _after_playout(self, turn: AgentTurn, now: int) -> None:
         if turn.kind is Kind.GOODBYE:
             self._end(now, hangup="goodbye")
+        elif turn.kind is Kind.TRANSFER:
+            self._transfer(now)
+        elif turn.kind is Kind.MENU:
+            self._menu_over(now)
         elif turn.broken:
             self._failed(now)
         else:

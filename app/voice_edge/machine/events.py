@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # --- events from the line ---
 
@@ -49,6 +49,20 @@ class CallEnded:
     status: int
     reason: str
     by_remote: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The caller pressed a key. It may be part of a PIN, so the repr does not show it."""
+
+    digit: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """What became of ``Transfer``."""
+
+    done: bool
 
 
 # --- events from the model servers ---
@@ -135,6 +149,8 @@ Event = (
     | PlayoutFinished
     | MediaTimeout
     | CallEnded
+    | Key
+    | Transferred
     | Transcript
     | TranscriptFailed
     | FirstToken
@@ -233,8 +249,15 @@ class ClearPlayout:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """Have the caller's side call ``target`` (a SIP URI) instead; ``Transferred`` follows."""
+
+    target: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Hangup:
-    cause: str  # "goodbye", "media_timeout"
+    cause: str  # "goodbye", "media_timeout", "transferred"
 
 
 Action = (
@@ -248,5 +271,6 @@ Action = (
     | CancelReply
     | FinishPlayout
     | ClearPlayout
+    | Transfer
     | Hangup
 )

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from . import events as ev
 from .agent_side import State
-from .patience import PatientSide
+from .fallback import FallbackSide
 from .policy import Policy
 from .timers import Timer
 from .turns import AgentTurn, CallerTurn, Kind, Segment, clean_transcript, normalised
 
 
-class CallMachine(PatientSide):
+class CallMachine(FallbackSide):
     """``handle(event, now_ns)`` returns what to do; ``next_deadline()`` when to send ``Tick``."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, fallen: bool = False) -> None:
+        """``fallen``: the model servers cannot carry this call; go to what is left at once."""
         super().__init__(policy)
+        self._fallen = fallen
         self._segments: dict[int, tuple[CallerTurn, Segment]] = {}
 
     def next_deadline(self) -> int | None:
@@ -54,6 +56,10 @@ class CallMachine(PatientSide):
                 self._playout_started(event, now_ns)
             case ev.PlayoutFinished():
                 self._playout_finished(event, now_ns)
+            case ev.Key():
+                self._key(event, now_ns)
+            case ev.Transferred():
+                self._transferred(event, now_ns)
             case ev.MediaTimeout():
                 self._end(now_ns, hangup="media_timeout")
             case ev.Farewell():
@@ -83,6 +89,8 @@ class CallMachine(PatientSide):
                     self._answer_overdue(now)
                 case Timer.PATIENCE:
                     self._impatient(now)
+                case Timer.MENU:
+                    self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
                 case Timer.SETTLE:
                     self._settle_overdue(now)
                 case Timer.PLAYOUT:
@@ -127,7 +135,9 @@ class CallMachine(PatientSide):
 
     def _answered(self, now: int) -> None:
         self._timers.arm(Timer.CALL, now + self.policy.max_call_ns)
-        if self.policy.greeting:
+        if self._fallen:
+            self._fall_back(now)
+        elif self.policy.greeting:
             self._say_phrase(Kind.GREETING, self.policy.greeting, now)
         else:
             self._listen(now)
@@ -135,9 +145,9 @@ class CallMachine(PatientSide):
     # --- the caller speaks ---
 
     def _speech_started(self, event: ev.SpeechStarted, now: int) -> None:
-        if self._segment is not None:
+        if self._segment is not None or self.transferring:
             return
-        self._timers.disarm(Timer.IDLE)
+        self._timers.disarm(Timer.IDLE, Timer.MENU)
         if self._agent is None:
             self._timers.disarm(Timer.PATIENCE)
             self._drop_filler(now)
@@ -165,7 +175,7 @@ class CallMachine(PatientSide):
             self._start_segment(now, now, now)
 
     def _may_cut(self, turn: AgentTurn) -> bool:
-        if turn.kind is Kind.GOODBYE:
+        if turn.kind in (Kind.GOODBYE, Kind.TRANSFER):
             return False
         # An answer nobody heard yet is always withdrawn when the caller goes on.
         return self.policy.barge_in or self._unheard_answer(turn)

@@ -31,6 +31,10 @@ class Policy:
     answer_ns: int
     patience_ns: int  # silence after the caller's words, or in a reply, before something is said
     fillers: tuple[str, ...]  # what is said then, in turn
+    menu: str = ""  # which key leads where, when nothing answers; empty: none
+    menu_ns: int = 10 * _NS  # for a key
+    transfer: str = ""  # SIP URI of a human; empty: none
+    transfer_phrase: str = ""
     playout_slack_ns: int  # beyond the length of what is queued, before the turn is given up
     settle_ns: int = 500 * _MS  # the core reports a clear within a tick; then the clock decides
     idle_ns: int
@@ -42,7 +46,8 @@ class Policy:
     @property
     def phrases(self) -> tuple[str, ...]:
         """What is said word for word, and so can be synthesised before any call."""
-        return (self.greeting, self.apology, self.reprompt, self.goodbye, *self.fillers)
+        phrases = (self.greeting, self.apology, self.reprompt, self.goodbye, *self.fillers)
+        return (*phrases, self.menu, self.transfer_phrase) if self.transfer else phrases
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -63,6 +68,10 @@ class Policy:
             answer_ns=int(a.answer_deadline_s * _NS),
             patience_ns=int(a.patience_s * _NS),
             fillers=tuple(f.strip() for f in a.fillers),
+            menu=a.fallback.menu.strip(),
+            menu_ns=int(a.fallback.menu_s * _NS),
+            transfer=a.fallback.transfer or "",
+            transfer_phrase=a.fallback.transfer_phrase,
             playout_slack_ns=int((settings.llm.total_s + settings.tts.total_s) * _NS),
             idle_ns=int(a.idle_s * _NS),
             idle_reprompts=a.idle_reprompts,

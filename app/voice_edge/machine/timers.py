@@ -13,6 +13,7 @@ class Timer(StrEnum):
     BARGE = "barge"  # caller speech long enough to stop the agent
     TRANSCRIPT = "transcript"  # the recogniser never reported
     ANSWER = "answer"  # no sound of the answer
+    MENU = "menu"  # no key was pressed
     SETTLE = "settle"  # the core never reported a clear
     PATIENCE = "patience"  # the caller has heard nothing for long enough
     PLAYOUT = "playout"  # the core never reported the end of a turn
@@ -30,6 +31,9 @@ class Timers:
     def disarm(self, *timers: Timer) -> None:
         for timer in timers:
             self._at.pop(timer, None)
+
+    def __contains__(self, timer: Timer) -> bool:
+        return timer in self._at
 
     def clear(self) -> None:
         self._at.clear()

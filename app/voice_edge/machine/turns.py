@@ -41,6 +41,8 @@ class Kind(StrEnum):
     APOLOGY = "apology"
     REPROMPT = "reprompt"
     GOODBYE = "goodbye"
+    MENU = "menu"  # which key leads where, when nothing answers
+    TRANSFER = "transfer"  # before the call goes to a human
     FILLER = "filler"  # "One moment": while the answer is made; the model is not shown it
 
 

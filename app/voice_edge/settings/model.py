@@ -171,6 +171,16 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """What is left when nothing answers. The phrases must not need the servers: they are cached."""
+
+    transfer: str | None = setting(None, kind="sip_uri", private=True)
+    transfer_phrase: str = setting("I am putting you through to a colleague.", kind="text")
+    menu: str = setting("")
+    menu_s: float = setting(10.0, low=1, high=120)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     language: str = setting("en", kind="text")
     system_prompt: str = setting(kind="text")
@@ -195,6 +205,7 @@ class Agent:
     max_failures: int = setting(3, low=1, high=100)
     max_call_s: float = setting(1_800.0, low=10, high=86_400)
     history_turns: int = setting(40, low=2, high=1_000)
+    fallback: Fallback = _field(default_factory=Fallback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +262,7 @@ class Stt(Server):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     drain_s: float = setting(30.0, low=0, high=7_200)
-    admission: str = setting("refuse", choices=("refuse", "answer"))
+    admission: str = setting("refuse", choices=("refuse", "answer", "fallback"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

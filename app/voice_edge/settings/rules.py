@@ -63,6 +63,19 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             "is not shorter than agent.max_call_s",
             "Choose a shorter idle time, or the caller is never asked",
         )
+    fallback = s.agent.fallback
+    if fallback.menu.strip() and fallback.transfer is None:
+        yield (
+            "agent.fallback.menu",
+            "leads nowhere without agent.fallback.transfer",
+            "Name whom key 1 leads to, or leave the menu out",
+        )
+    if s.service.admission == "fallback" and fallback.transfer is None:
+        yield (
+            "service.admission",
+            '"fallback" needs agent.fallback.transfer',
+            'Name a human there, or write "refuse"',
+        )
     for name in ("llm", "tts", "stt"):
         server = getattr(s, name)
         if server.first_byte_s > server.total_s:
