@@ -373,6 +373,11 @@ class CallSession:
             )
 
     @property
+    def figures(self) -> dict[str, Any]:
+        """The core's of the whole call, once it has ended."""
+        return dict(self._meta.get("stats", {}))
+
+    @property
     def over(self) -> bool:
         return self.machine.state is State.ENDED
 

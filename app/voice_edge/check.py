@@ -42,6 +42,7 @@ async def check(settings: Settings) -> list[Finding]:
         _rtp_ports(settings),
         _recording(settings.recording.dir),
         *_srtp(settings),
+        *_metrics(settings),
         _descriptors(),
     ]
     models, trunks = await asyncio.gather(_models(settings), _trunks(settings))
@@ -94,6 +95,19 @@ def _sip_port(settings: Settings) -> Finding:
             return Finding("SIP port", "fail", f"{name} {sip.bind} {port}: {_reason(error, key)}")
     ports = ", ".join(f"{name} {port or '(any)'}" for name, _, port, _ in kinds)
     return Finding("SIP port", "ok", f"free on {sip.bind}: {ports}")
+
+
+def _metrics(settings: Settings) -> list[Finding]:
+    """A warning: calls go on without."""
+    where = settings.metrics
+    if where.port is None:
+        return []
+    try:
+        _bind(where.bind, where.port, socket.SOCK_STREAM)
+    except OSError as error:
+        detail = f"{where.bind} {where.port}: {_reason(error, 'metrics.port')}"
+        return [Finding("metrics", "warn", detail)]
+    return [Finding("metrics", "ok", f"free on {where.bind}: {where.port}")]
 
 
 def _rtp_ports(settings: Settings) -> Finding:

@@ -14,6 +14,7 @@ from .call import CallSession, Servers
 from .callers import first_acl, keep_acl
 from .logs import describe
 from .machine import Policy
+from .metrics import CallMetrics, exposition, serving
 from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
@@ -139,6 +140,7 @@ class Service:
         self._trunks = Trunks(settings)
         self._tls = TlsFiles(settings)
         self._engine: EngineLike | None = None
+        self._metrics = CallMetrics()
         self._pools: tuple[LlmPool, TtsPool, SttPool] | tuple[()] = ()
 
     def stop(self) -> None:
@@ -165,11 +167,33 @@ class Service:
             llm, tts, stt = self._pools = pools(settings)
             for pool in self._pools:
                 await stack.enter_async_context(pool)
+            await self._serve_metrics(stack)
             phrases = PhraseCache(tts, Policy.of(settings).phrases)
             await self._serve(Servers(llm, tts, stt, phrases))
         for pool in self._pools:
             for member in pool.members:
                 _log.info("%s %s", member.label, member.client.metrics.summary())
+
+    async def _serve_metrics(self, stack: contextlib.AsyncExitStack) -> None:
+        """Calls matter more: without the port the agent runs all the same."""
+        where = self._settings.metrics
+
+        def render() -> str:
+            engine = None if self._engine is None else self._engine.stats()
+            return exposition(self._metrics, len(self._calls), self._pools, engine)
+
+        try:
+            at = await stack.enter_async_context(serving(where.bind, where.port, render))
+        except OSError as error:
+            _log.error(
+                "no metrics on %s port %s: %s; change metrics.port",
+                where.bind,
+                where.port,
+                error.strerror,
+            )
+            return
+        if at is not None:
+            _log.info("metrics on %s port %d", at[0], at[1])
 
     async def _serve(self, servers: Servers) -> None:
         with contextlib.suppress(TimeoutError):
@@ -273,6 +297,7 @@ class Service:
             if down and self._settings.service.admission == "refuse":
                 _log.warning("call=%d refused: no %s server answers", call.id, down)
                 call.reject(503, retry_after=_RETRY_SERVERS_S)
+                self._metrics.refused[down] += 1
                 continue
             fallen = bool(down) and self._settings.service.admission == "fallback"
             session = CallSession(call, servers, policy, fallen=fallen)
@@ -292,6 +317,9 @@ class Service:
             _log.error("call=%d failed: %s", call.id, describe(error), exc_info=error)
             with contextlib.suppress(Exception):
                 call.hangup()
+        finally:
+            underruns = session.figures.get("playout_underruns", 0)
+            self._metrics.observe(session.machine.history, underruns)
 
     async def _finish_calls(self) -> None:
         if not self._calls:

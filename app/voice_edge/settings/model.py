@@ -266,6 +266,14 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsServer:
+    """Where figures are served for Prometheus."""
+
+    bind: str = setting("127.0.0.1", kind="bind")
+    port: int | None = setting(None, low=0, high=65_535)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     level: str = setting("info", choices=("debug", "info", "warning", "error"))
 
@@ -283,4 +291,5 @@ class Settings:
     tts: Tts
     stt: Stt
     service: Service
+    metrics: MetricsServer
     log: Log
