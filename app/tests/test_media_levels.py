@@ -16,6 +16,7 @@ from .test_settings import MINIMAL, problems
 GIVEN = """
 [media]
 chunk_ms = 100
+echo_guard = true
 [media.gain]
 enabled = true
 target_dbov = -20
@@ -45,9 +46,9 @@ def test_what_cannot_be_is_named(table: str, line: str, key: str) -> None:
 
 def test_the_engine_is_told() -> None:
     names = ["gain", "gain_target_dbov", "gain_max_db", "voice_level_db", "background"]
-    names += ["background_level_db", "duck_db", "chunk_ms"]
+    names += ["background_level_db", "duck_db", "chunk_ms", "echo_guard"]
     options = engine_options(loads(MINIMAL + GIVEN))
-    assert [options[n] for n in names] == [True, -20.0, 12.0, -3.0, "noise", -6.0, -9.0, 100]
+    assert [options[n] for n in names] == [True, -20.0, 12.0, -3.0, "noise", -6.0, -9.0, 100, True]
 
 
 def test_portions_that_are_not_whole_frames_are_named_by_check(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ _KEYS = {
     "dtmf": "media.dtmf",
     "srtp": "media.srtp",
     "chunk_ms": "media.chunk_ms",
+    "echo_guard": "media.echo_guard",
     "gain": "media.gain.enabled",
     "gain_target_dbov": "media.gain.target_dbov",
     "gain_max_db": "media.gain.max_db",

@@ -81,6 +81,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "media_priority": media.priority,
         "srtp": media.srtp,
         "chunk_ms": media.chunk_ms,
+        "echo_guard": media.echo_guard,
         "gain": media.gain.enabled,
         "gain_target_dbov": media.gain.target_dbov,
         "gain_max_db": media.gain.max_db,

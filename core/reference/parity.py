@@ -210,8 +210,8 @@ def library() -> Path:
     return found[0]
 
 
-def build(with_stock: bool) -> Path:
-    """The core's side, compiled for release; `with_stock`: with onnxruntime."""
+def build(with_stock: bool, example: str = core_path.EXAMPLE) -> Path:
+    """The core's side (or another example), compiled for release; `with_stock`: with onnxruntime."""
     environment = cargo_environment()
     cargo = shutil.which("cargo", path=environment["PATH"])
     if cargo is None:
@@ -220,9 +220,9 @@ def build(with_stock: bool) -> Path:
     if with_stock:
         command += ["--features", "onnxruntime"]
     with step.step("Building the core's side", log="parity", expect="about 1 min", silent_s=3):
-        step.run([*command, "--example", core_path.EXAMPLE], env=environment)
+        step.run([*command, "--example", example], env=environment)
     target = Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
-    return target / "release" / "examples" / core_path.EXAMPLE
+    return target / "release" / "examples" / example
 
 
 def main(arguments: list[str]) -> int:

@@ -17,10 +17,11 @@ use rustix::time::clock_gettime;
 use voicecore_engine::events::Batch;
 use voicecore_engine::media::probe::{Probe, PARTS};
 use voicecore_engine::media::{
-    Background, Codec, Coding, GainConfig, MediaConfig, MediaEngine, MediaParams, MixerConfig,
-    RtpSockets, FRAME,
+    Background, Codec, Coding, GainConfig, ListenChange, MediaConfig, MediaEngine, MediaParams,
+    MixerConfig, RtpSockets, VadConfig, FRAME,
 };
 use voicecore_engine::signal::gain::Gain;
+use voicecore_engine::signal::listener::{Listener, Refit};
 use voicecore_engine::signal::mixer::Mixer;
 use voicecore_engine::signal::vad::{Bank, Rate};
 
@@ -194,6 +195,56 @@ fn signal(calls: usize) -> Outcome<()> {
     Ok(())
 }
 
+/// Hearing callers, with and without what can be added for a call; voice activity has its own figures. Nobody speaks,
+/// the agent talks; then everything that is heard is the agent's echo, and sounds like speech.
+fn hearing(calls: usize) -> Outcome<()> {
+    let sound = voice(8000 * 20);
+    let frames: Vec<&[i16]> = sound.chunks_exact(FRAME).collect();
+    let rounds = (FRAMES / calls).max(200);
+    let plain = ListenChange::default;
+    let guard = || ListenChange { echo_guard: Some(true), ..plain() };
+    type Change<'a> = &'a dyn Fn() -> ListenChange;
+    let kinds: [(&str, Change, bool); 4] = [
+        ("hearing", &plain, false),
+        ("hearing, echo guard", &guard, false),
+        ("hearing an echo", &plain, true),
+        ("hearing an echo, echo guard", &guard, true),
+    ];
+    for (name, change, echo) in kinds {
+        let mut best = f64::MAX;
+        for _ in 0..3 {
+            let mut listeners: Vec<Listener> = (0..calls)
+                .map(|_| {
+                    let (gain, vad) = (GainConfig::default(), VadConfig::default());
+                    let mut listener = Listener::new(gain, vad, 300, false);
+                    listener.change(&mut Refit::new(change()));
+                    listener
+                })
+                .collect();
+            let begin = thread_ns();
+            for round in 10..rounds + 10 {
+                for (call, listener) in listeners.iter_mut().enumerate() {
+                    let at = round + call * 37;
+                    let said = frames[at % frames.len()];
+                    let mut heard = [0i16; FRAME];
+                    // 160 ms late, 18 dB down; or next to nothing.
+                    let source = frames[(at - 8) % frames.len()];
+                    let shift = if echo { 3 } else { 10 };
+                    heard.iter_mut().zip(source).for_each(|(h, s)| *h = s >> shift);
+                    listener.said(said, &heard);
+                    if listener.hear(&heard, 0).is_some() {
+                        std::hint::black_box(listener.decide(if echo { 0.9 } else { 0.05 }));
+                    }
+                }
+            }
+            best = best.min((thread_ns() - begin) as f64 / 1000.0 / (rounds * calls) as f64);
+        }
+        println!("  {name:<27} {best:>7.3} µs  ({calls} calls)");
+        rows::add(&format!("{name}, {calls} calls"), "us", best, None)?;
+    }
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
     let asked: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let counts = if asked.is_empty() { vec![2, 100, 400] } else { asked };
@@ -204,6 +255,7 @@ fn main() -> Outcome<()> {
         by_parts(calls, Codec::G722)?;
         paced(calls)?;
         signal(calls)?;
+        hearing(calls)?;
     }
     Ok(())
 }

@@ -64,6 +64,8 @@ pub struct EngineConfig {
     pub gain: GainConfig,
     /// How callers' audio is handed over; a call may differ ([`crate::Engine::listen`]).
     pub delivery: Delivery,
+    /// Whether the agent's voice that comes back over the line counts as silence; a call may differ.
+    pub echo_guard: bool,
     /// Levels of the agent's voice and of what is behind it.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -116,6 +118,7 @@ impl Default for EngineConfig {
             vad_onnxruntime: None,
             gain: GainConfig::default(),
             delivery: Delivery::default(),
+            echo_guard: false,
             mixer: MixerConfig::default(),
             background: None,
             jitter_min_ms: 20,

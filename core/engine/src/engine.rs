@@ -370,6 +370,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
         vad_onnxruntime: config.vad_onnxruntime.clone(),
         gain: config.gain,
         delivery: config.delivery,
+        echo_guard: config.echo_guard,
         mixer: config.mixer,
         background: config.background.clone(),
         max_calls: config.max_calls,

@@ -289,17 +289,19 @@ impl Engine {
         self.inner.set_background(call, background).map_err(|e| raise(py, &e))
     }
 
-    #[pyo3(signature = (call, delivery, chunk_ms))]
+    #[pyo3(signature = (call, delivery, chunk_ms, echo_guard))]
     fn listen(
         &self,
         py: Python<'_>,
         call: u64,
         delivery: Option<&str>,
         #[pyo3(from_py_with = maybe_whole)] chunk_ms: Option<i64>,
+        echo_guard: Option<bool>,
     ) -> PyResult<()> {
         let change = ListenChange {
             what: delivery.map(|d| delivered(py, d)).transpose()?,
             chunk_ms: chunk_ms.map(|ms| ranged(py, "chunk_ms", ms)).transpose()?,
+            echo_guard,
         };
         self.inner.listen(call, change).map_err(|e| raise(py, &e))
     }

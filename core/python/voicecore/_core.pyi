@@ -123,6 +123,7 @@ class EngineConfig:
         vad_onnxruntime: str | PathLike[str] | None = None,
         delivery: str = "speech",
         chunk_ms: int = 20,
+        echo_guard: bool = False,
     ) -> EngineConfig:
         """
         Args:
@@ -206,6 +207,8 @@ class EngineConfig:
                 may differ: `Call.listen`.
             chunk_ms: an Audio comes as soon as this much waits, and has all that waits: of speech the first one has
                 the pre-roll and the last one may be shorter. A multiple of 20, up to 400.
+            echo_guard: what is heard counts as silence while it is the agent's own voice, come back over the line up
+                to 640 ms later and not louder than it was sent; a voice beside it counts. The audio stays as it is.
         """
     @property
     def bind(self) -> str: ...
@@ -291,6 +294,8 @@ class EngineConfig:
     def delivery(self) -> str: ...
     @property
     def chunk_ms(self) -> int: ...
+    @property
+    def echo_guard(self) -> bool: ...
     @property
     def gain(self) -> bool: ...
     @property
@@ -1467,7 +1472,9 @@ class Engine:
         """Appends int16 little-endian mono PCM to a turn. Raises PlayoutFull, CallGone."""
 
     def set_background(self, call: int, background: Background | None) -> None: ...
-    def listen(self, call: int, delivery: str | None, chunk_ms: int | None) -> None:
+    def listen(
+        self, call: int, delivery: str | None, chunk_ms: int | None, echo_guard: bool | None
+    ) -> None:
         """Hears the caller in another way; None leaves it."""
 
     def finish(self, call: int, turn_id: int) -> None: ...

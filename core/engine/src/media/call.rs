@@ -16,8 +16,7 @@ use super::{MediaConfig, MediaParams, Purpose, Rate, FRAME, MAX_FRAME, TICK_NS};
 use crate::events::Notice;
 use crate::record::{End, Tap};
 use crate::signal::background::Loop;
-use crate::signal::delivery::Change;
-use crate::signal::listener::Listener;
+use crate::signal::listener::{Listener, Refit};
 use crate::signal::mixer::Mixer;
 use crate::signal::prefetch::prefetch;
 use crate::signal::speech::Decision;
@@ -198,8 +197,8 @@ impl Call {
     }
 
     /// The caller is heard in another way from now on.
-    pub(crate) fn listen(&mut self, change: &Change) {
-        self.listener.change(change);
+    pub(crate) fn listen(&mut self, refit: &mut Refit) {
+        self.listener.change(refit);
     }
 
     /// Keys to send as telephone-events.
@@ -279,6 +278,7 @@ impl Call {
         if !self.listens && !self.listener.hands_over_all() {
             return None;
         }
+        self.listener.said(&self.agent[..caller.len()], caller);
         let listens = self.listens;
         self.listener.hear(caller, popped.at_ns).filter(|_| listens)
     }

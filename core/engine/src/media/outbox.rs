@@ -14,6 +14,7 @@ use super::srtp::Update;
 use crate::events::Notice;
 use crate::record::End;
 use crate::signal::background::Loop;
+use crate::signal::listener::Refit;
 use crate::transport::rtp::event::Key;
 
 /// An event on its way, without heap memory.
@@ -40,6 +41,7 @@ pub(crate) enum Garbage {
     Queue(std::collections::VecDeque<Entry>),
     Line(Box<Line>),
     Keys(Box<Update>),
+    Refit(Box<Refit>),
     End(End),
 }
 

@@ -32,7 +32,7 @@ use super::waker::Waker;
 use super::{MediaParams, Rate};
 use crate::events::Notice;
 use crate::signal::background::Loop;
-use crate::signal::delivery::Change;
+use crate::signal::listener::Refit;
 use crate::signal::vad::stock::Stock;
 use crate::transport::sockets::canonical;
 use crate::transport::RtpSockets;

@@ -47,6 +47,8 @@ pub struct MediaConfig {
     pub gain: GainConfig,
     /// How callers' audio is handed over, until a call is told otherwise.
     pub delivery: Delivery,
+    /// Whether echoes of the agent count as silence, until a call is told otherwise.
+    pub echo_guard: bool,
     /// Levels of what is sent.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -100,6 +102,7 @@ impl Default for MediaConfig {
             vad_onnxruntime: None,
             gain: GainConfig::default(),
             delivery: Delivery::default(),
+            echo_guard: false,
             mixer: MixerConfig::default(),
             background: None,
             max_calls: 200,

@@ -63,4 +63,6 @@ pub struct Change {
     pub what: Option<What>,
     /// In what portions, ms.
     pub chunk_ms: Option<u32>,
+    /// Whether echoes of the agent count as silence.
+    pub echo_guard: Option<bool>,
 }

@@ -3,6 +3,7 @@
 //! tick runs it, and so do comparisons with the reference (examples/parity.rs).
 
 use super::delivery::{Change, Delivery, What};
+use super::echo_guard::EchoGuard;
 use super::gain::{Gain, GainConfig};
 use super::prefetch::prefetch;
 use super::speech::{Decision, Ear};
@@ -13,18 +14,36 @@ use crate::media::{MediaConfig, Rate, VadConfig, MAX_FRAME};
 pub struct Listener {
     gain: Gain,
     ear: Ear,
+    guard: Option<Box<EchoGuard>>,
+}
+
+/// A change with what it needs, made outside of the tick. Afterwards it holds what is to be freed.
+#[derive(Debug)]
+pub struct Refit {
+    change: Change,
+    guard: Option<Box<EchoGuard>>,
+}
+
+impl Refit {
+    /// Allocates what the change adds.
+    pub fn new(change: Change) -> Refit {
+        let guard = change.echo_guard.unwrap_or(false).then(Box::default);
+        Refit { change, guard }
+    }
 }
 
 impl Listener {
     /// Nothing heard yet; as [`Ear::new`].
     pub fn new(gain: GainConfig, vad: VadConfig, preroll_ms: u32, wideband: bool) -> Listener {
-        Listener { gain: Gain::new(gain), ear: Ear::new(vad, preroll_ms, wideband) }
+        let ear = Ear::new(vad, preroll_ms, wideband);
+        Listener { gain: Gain::new(gain), ear, guard: None }
     }
 
     /// As a call begins by its settings.
     pub(crate) fn of(cfg: &MediaConfig) -> Listener {
         let mut listener = Listener::new(cfg.gain, cfg.vad, cfg.preroll_ms, cfg.wideband);
         listener.ear.set_delivery(cfg.delivery);
+        listener.guard = cfg.echo_guard.then(Box::default);
         listener
     }
 
@@ -34,12 +53,17 @@ impl Listener {
     }
 
     /// Another way of hearing from now on.
-    pub fn change(&mut self, change: &Change) {
+    pub fn change(&mut self, refit: &mut Refit) {
+        let Refit { change, guard } = refit;
         let Delivery { what, chunk_ms } = self.ear.delivery();
         self.ear.set_delivery(Delivery {
             what: change.what.unwrap_or(what),
             chunk_ms: change.chunk_ms.unwrap_or(chunk_ms),
         });
+        // One that is there knows the line.
+        if change.echo_guard.is_some_and(|on| on != self.guard.is_some()) {
+            std::mem::swap(&mut self.guard, guard);
+        }
     }
 
     /// Whether audio is handed over without voice activity too.
@@ -50,6 +74,13 @@ impl Listener {
     pub(crate) fn prefetch(&self) {
         prefetch(&self.gain);
         self.ear.prefetch();
+    }
+
+    /// What was sent in this tick, and the decoded frame that is about to be heard.
+    pub fn said(&mut self, sent: &[i16], heard: &[i16]) {
+        if let Some(guard) = &mut self.guard {
+            guard.frame(sent, heard);
+        }
     }
 
     /// Takes a decoded frame whose first sample arrived at `at_ns`. Gives a window when one is full.
@@ -66,6 +97,16 @@ impl Listener {
 
     /// The full window has this probability.
     pub fn decide(&mut self, probability: f32) -> Option<Decision> {
+        let mut probability = probability;
+        if let Some(guard) = &mut self.guard {
+            let (vad, talking) = self.ear.rules();
+            // Searched for where a window could begin speech; else looked for where it was.
+            let curious = guard.curious();
+            let search = !talking && (probability >= vad.threshold || curious);
+            if (probability >= vad.release || curious) && guard.is_echo(search) {
+                probability = 0.0;
+            }
+        }
         self.ear.decide(probability)
     }
 

@@ -128,6 +128,11 @@ impl Ear {
         self.detector.rate = rate;
     }
 
+    /// What is decided by, and whether the caller talks.
+    pub(crate) fn rules(&self) -> (&VadConfig, bool) {
+        (&self.detector.cfg, self.detector.talking)
+    }
+
     /// Another way of handing over from now on.
     pub fn set_delivery(&mut self, delivery: Delivery) {
         let all = delivery.what == What::Frames && self.delivery.what == What::Speech;

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Listen {
         place: usize,
         call: u64,
-        change: Change,
+        refit: Box<Refit>,
     },
     Answered {
         place: usize,
@@ -87,10 +87,11 @@ impl Shard {
                     line.call.answered();
                 }
             }
-            Command::Listen { place, call, change } => {
+            Command::Listen { place, call, mut refit } => {
                 if let Some(line) = self.line(place, call) {
-                    line.call.listen(&change);
+                    line.call.listen(&mut refit);
                 }
+                self.out.discard(Garbage::Refit(refit));
             }
             Command::SendKeys { place, call, keys } => {
                 if let Some(Some(line)) = self.lines.get_mut(place) {

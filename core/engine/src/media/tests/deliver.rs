@@ -4,6 +4,7 @@
 use super::rig::{is_signal, params, Net, Peer, Rig};
 use crate::media::outbox::Record;
 use crate::media::{Codec, Delivered, Delivery, ListenChange, MediaConfig, VadConfig, FRAME};
+use crate::signal::listener::Refit;
 
 /// Samples of the portions so far.
 fn portions(rig: &Rig) -> Vec<usize> {
@@ -91,14 +92,17 @@ fn speech_comes_in_portions_behind_its_pre_roll() {
 fn a_call_may_change_its_mind() {
     let mut rig = rig(Delivered::Speech, 20, true);
     let mut peer = Peer::default();
-    let change = |what, chunk_ms| ListenChange { what: Some(what), chunk_ms };
+    let change = |what, chunk_ms| {
+        let what = Some(what);
+        Refit::new(ListenChange { what, chunk_ms, ..Default::default() })
+    };
     talk(&mut rig, &mut peer, 50, 0.1);
     // What was heard before is not handed over after all.
-    rig.call.listen(&change(Delivered::Frames, Some(40)));
+    rig.call.listen(&mut change(Delivered::Frames, Some(40)));
     talk(&mut rig, &mut peer, 20, 0.1);
     assert_eq!(portions(&rig), vec![2 * FRAME; 10]);
     assert!(is_signal(&handed(&rig), 49 * FRAME as i64));
-    rig.call.listen(&change(Delivered::Speech, None));
+    rig.call.listen(&mut change(Delivered::Speech, None));
     talk(&mut rig, &mut peer, 20, 0.1);
     assert_eq!(portions(&rig).len(), 10);
     // The pre-roll is as long as ever.

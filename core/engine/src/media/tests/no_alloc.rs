@@ -23,10 +23,11 @@ use crate::media::srtp::Update;
 use crate::media::voice::{Voice, FIRST_ROOM};
 use crate::media::waker::Waker;
 use crate::media::{
-    Background, Codec, Coding, GainConfig, MediaConfig, MediaParams, Rate, RtpSockets, VadConfig,
-    TICK_NS,
+    Background, Codec, Coding, Delivered, GainConfig, ListenChange, MediaConfig, MediaParams, Rate,
+    RtpSockets, VadConfig, TICK_NS,
 };
 use crate::record::tap;
+use crate::signal::listener::Refit;
 use crate::transport::rtp::session::Identity;
 
 #[global_allocator]
@@ -63,7 +64,8 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     // Every caller talks all the time, by a threshold nothing stays below.
     let vad = VadConfig { threshold: 0.0, release: 0.0, ..VadConfig::default() };
     let gain = GainConfig { enabled: true, ..GainConfig::default() };
-    let cfg = MediaConfig { vad, gain, media_timeout_s: 1.0, ..MediaConfig::default() };
+    let cfg =
+        MediaConfig { vad, gain, media_timeout_s: 1.0, echo_guard: true, ..MediaConfig::default() };
     let noise = Background::noise().unwrap();
     let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
     let waker = Arc::new(Waker::new().unwrap());
@@ -138,6 +140,17 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                 let line = if place < 2 { Rate::R8k } else { Rate::R16k };
                 let sound = asked.filter(|on| *on).map(|_| (noise.of(line), 0));
                 commands.push(Command::Background { place, call, sound }).unwrap();
+            }
+            // Heard in other ways; what that takes comes and goes with the command.
+            if tick % 60 == 30 && call.is_multiple_of(2) {
+                let frames = tick % 120 == 30;
+                let change = ListenChange {
+                    what: Some(if frames { Delivered::Frames } else { Delivered::Speech }),
+                    chunk_ms: Some(if frames { 60 } else { 20 }),
+                    echo_guard: Some(!frames),
+                };
+                let refit = Box::new(Refit::new(change));
+                commands.push(Command::Listen { place, call, refit }).unwrap();
             }
             if tick % 80 == 45 {
                 let keys = Keys::new(tick, "12#", 60, 40).unwrap();
