@@ -41,6 +41,8 @@ from typing import Any
 import yaml
 
 from voice_edge.machine import Policy
+from voice_edge.machine.events import ToolCall
+from voice_edge.machine.tools import Destination
 
 from .bench import POLICY
 from .fakes import FakeCall, Script, down
@@ -105,7 +107,9 @@ def _policy(agent: dict[str, Any]) -> Policy:
     for key, value in agent.items():
         name = key[:-2] + "_ns" if key.endswith("_s") else key
         assert name in known, f"agent.{key} is no field of Policy"
-        if key.endswith("_s"):
+        if key == "destinations":
+            changes[name] = tuple(Destination(n, n, target) for n, target in value.items())
+        elif key.endswith("_s"):
             changes[name] = round(float(value) * 1e9)
         else:
             changes[name] = tuple(value) if isinstance(value, list) else value
@@ -140,6 +144,8 @@ def _script(of: Any) -> Script:
         pause_s=of.pop("pause_s", 0.05),
     )
     of.pop("say", None)
+    for name, arguments in of.pop("tools", {}).items():
+        script.tools = (*script.tools, ToolCall(name, arguments))
     assert not of, f"unknown in a script of the model: {of}"
     return script
 

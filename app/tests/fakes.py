@@ -267,6 +267,7 @@ class Script:
     first_s: float = 0.2
     fails: Exception | None = None
     hangs: bool = False
+    tools: Sequence[ev.ToolCall] = ()
 
 
 def down(server: str) -> ServerError:
@@ -279,7 +280,9 @@ class FakeLlm:
         self.asked: list[tuple[ev.Message, ...]] = []
         self.open = 0
 
-    async def reply(self, messages: Sequence[ev.Message]) -> AsyncGenerator[str, None]:
+    async def reply(
+        self, messages: Sequence[ev.Message]
+    ) -> AsyncGenerator[str | ev.ToolCall, None]:
         self.asked.append(tuple(messages))
         script = self.scripts[min(len(self.asked), len(self.scripts)) - 1]
         self.open += 1
@@ -292,6 +295,8 @@ class FakeLlm:
                 await asyncio.Event().wait()
             if script.fails is not None:
                 raise script.fails
+            for call in script.tools:
+                yield call
         finally:
             self.open -= 1
 

@@ -89,7 +89,7 @@ def test_time_the_consumer_takes_is_not_the_servers() -> None:
             text = ""
             async with contextlib.aclosing(client.reply(ASK)) as pieces:
                 async for piece in pieces:
-                    text += piece
+                    text += str(piece)
                     await asyncio.sleep(6.0)
             assert text == "abcdefgh"
 

@@ -285,6 +285,9 @@ class CallSession:
                     if first:
                         first = False
                         self._feed(ev.FirstToken(turn))
+                    if isinstance(piece, ev.ToolCall):
+                        self._feed(ev.ReplyTool(turn, piece))
+                        continue
                     for sentence in splitter.feed(piece):
                         self._feed(ev.ReplySentence(turn, sentence))
         except Exception as error:

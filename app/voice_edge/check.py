@@ -210,7 +210,7 @@ async def _llm(name: str, server: Llm) -> Finding:
         async with LlmClient(server) as client:
             pieces = client.reply([Message("user", "Say OK.")], max_tokens=8)
             async with contextlib.aclosing(pieces):
-                size = sum([len(p) async for p in pieces])
+                size = sum([len(p) async for p in pieces if isinstance(p, str)])
         return f"answered {size} characters"
 
     return await _server(name, server.url, ask)

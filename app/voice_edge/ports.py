@@ -67,7 +67,7 @@ class EngineLike(Protocol):
 
 
 class LanguageModel(Protocol):
-    def reply(self, messages: Sequence[ev.Message]) -> AsyncGenerator[str, None]: ...
+    def reply(self, messages: Sequence[ev.Message]) -> AsyncGenerator[str | ev.ToolCall, None]: ...
 
 
 class Voice(Protocol):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 
 from .adapters import LlmClient, LlmPool, SttClient, SttPool, TtsClient, TtsPool
+from .machine import Policy
+from .machine.tools import described
 from .settings import Llm, Settings, Stt, Tts
 
 
@@ -47,9 +49,11 @@ def stts(of: Stt) -> list[Stt]:
 
 def pools(settings: Settings) -> tuple[LlmPool, TtsPool, SttPool]:
     agent = settings.agent
+    policy = Policy.of(settings)
+    tools = described(policy.may_hang_up, policy.destinations)
     return (
         LlmPool(
-            [LlmClient(s) for s in llms(settings.llm)],
+            [LlmClient(s, tools) for s in llms(settings.llm)],
             settings.llm.failover_s,
             agent.continue_prompt,
         ),

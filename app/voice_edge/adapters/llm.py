@@ -10,11 +10,46 @@ from typing import Any
 
 import aiohttp
 
-from ..machine.events import Message
+from ..machine.events import Message, ToolCall
 from ..settings import Llm
 from .errors import ServerError, Stage
 from .http import Budget, ModelServer
 from .sse import SseError, SseParser
+
+_CALLS_MAX = 16
+_ARGUMENTS_MAX = 65_536
+
+
+class ToolCalls:
+    """Tool calls put together from the deltas they come in; what is no call is passed over."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[str]] = {}
+
+    def feed(self, deltas: Any) -> None:
+        for delta in deltas if isinstance(deltas, list) else ():
+            function = delta.get("function") if isinstance(delta, dict) else None
+            if not isinstance(function, dict):
+                continue
+            index = delta.get("index", 0)
+            if not isinstance(index, int) or len(self._parts) >= _CALLS_MAX:
+                continue
+            part = self._parts.setdefault(index, ["", ""])
+            for place, key in enumerate(("name", "arguments")):
+                text = function.get(key)
+                if isinstance(text, str) and len(part[place]) + len(text) <= _ARGUMENTS_MAX:
+                    part[place] += text
+
+    def whole(self) -> list[ToolCall]:
+        out = []
+        for name, text in self._parts.values():
+            try:
+                arguments = json.loads(text or "{}")
+            except ValueError:
+                continue
+            if name and isinstance(arguments, dict):
+                out.append(ToolCall(name, arguments))
+        return out
 
 
 class LlmClient(ModelServer):
@@ -23,24 +58,28 @@ class LlmClient(ModelServer):
     name = "llm"
     settings: Llm
 
-    def __init__(self, settings: Llm) -> None:
+    def __init__(self, settings: Llm, tools: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(settings)
+        self._tools = list(tools)
 
     def reply(
         self, messages: Sequence[Message], *, max_tokens: int | None = None
-    ) -> AsyncGenerator[str, None]:
-        """Yield pieces of the reply's text as they come. Raises :class:`ServerError`."""
+    ) -> AsyncGenerator[str | ToolCall, None]:
+        """Yield pieces of the reply's text as they come, tool calls at the end. Raises :class:`ServerError`."""
         body = {
             "model": self.settings.model,
             "messages": [{"role": m.role, "content": m.content} for m in messages],
             "stream": True,
             "temperature": self.settings.temperature,
             "max_tokens": max_tokens or self.settings.max_tokens,
+            **({"tools": self._tools} if self._tools else {}),
             **self.settings.extra,
         }
         return self.stream(lambda budget: self._attempt(body, budget))
 
-    async def _attempt(self, body: dict[str, Any], budget: Budget) -> AsyncGenerator[str, None]:
+    async def _attempt(
+        self, body: dict[str, Any], budget: Budget
+    ) -> AsyncGenerator[str | ToolCall, None]:
         async with self.post("/v1/chat/completions", budget, json=body) as response:
             if response.content_type != "text/event-stream":
                 raise self._protocol(f"answers {response.content_type}, not text/event-stream")
@@ -53,8 +92,11 @@ class LlmClient(ModelServer):
                     stage = Stage.BETWEEN_CHUNKS
                     yield piece
 
-    async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
+    async def _pieces(
+        self, response: aiohttp.ClientResponse
+    ) -> AsyncGenerator[str | ToolCall, None]:
         parser = SseParser()
+        calls = ToolCalls()
         finished = False
         async for chunk in response.content.iter_any():
             try:
@@ -63,8 +105,10 @@ class LlmClient(ModelServer):
                 raise self._protocol(f"sends a broken event stream ({error})") from None
             for data in events:
                 if data.strip() == "[DONE]":
+                    for call in calls.whole():
+                        yield call
                     return
-                text, done = self._delta(data)
+                text, done = self._delta(data, calls)
                 finished = finished or done
                 if text:
                     yield text
@@ -72,8 +116,10 @@ class LlmClient(ModelServer):
             raise ServerError(
                 self.name, Stage.CLOSED, "ended the stream before the reply", transient=True
             )
+        for call in calls.whole():
+            yield call
 
-    def _delta(self, data: str) -> tuple[str, bool]:
+    def _delta(self, data: str, calls: ToolCalls) -> tuple[str, bool]:
         """(text, whether the reply is complete) of one chunk."""
         try:
             chunk = json.loads(data)
@@ -94,6 +140,8 @@ class LlmClient(ModelServer):
         delta = choice.get("delta")
         content = delta.get("content") if isinstance(delta, dict) else None
         text = content if isinstance(content, str) else ""
+        if isinstance(delta, dict) and self._tools:
+            calls.feed(delta.get("tool_calls"))
         return text, choice.get("finish_reason") is not None
 
     def _protocol(self, detail: str) -> ServerError:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
-from ..machine.events import Message
+from ..machine.events import Message, ToolCall
 from .errors import ServerError, Stage
 from .http import ModelServer
 from .llm import LlmClient
@@ -151,7 +151,7 @@ class LlmPool(Pool[LlmClient]):
         super().__init__(clients, failover_s)
         self._continue = continue_prompt
 
-    async def reply(self, messages: Sequence[Message]) -> AsyncGenerator[str, None]:
+    async def reply(self, messages: Sequence[Message]) -> AsyncGenerator[str | ToolCall, None]:
         """As :meth:`.LlmClient.reply`; a server that takes over is shown what was said so far."""
         said = ""
         for member, left in self._order():
@@ -162,6 +162,9 @@ class LlmPool(Pool[LlmClient]):
                     self._watched(member, pieces, hurry=left)
                 ) as watched:
                     async for piece in watched:
+                        if isinstance(piece, ToolCall):
+                            yield piece
+                            continue
                         if more and said[-1:].isalnum() and piece[:1].isalnum():
                             piece = " " + piece
                         more = ()

@@ -9,6 +9,7 @@ from enum import StrEnum
 from . import events as ev
 from .policy import Policy
 from .timers import Timer, Timers
+from .tools import Deed, deed
 from .turns import (
     NS_PER_SAMPLE,
     AgentTurn,
@@ -62,7 +63,11 @@ class AgentSide(ABC):
         """The menu was said, or cannot be."""
 
     @abstractmethod
-    def _transfer(self, now: int) -> None:
+    def _do(self, then: Deed, now: int) -> None:
+        """What the model wants done, and said nothing to."""
+
+    @abstractmethod
+    def _transfer(self, now: int, then: Deed | None) -> None:
         """It was said that the call goes to a human, or cannot be."""
 
     @abstractmethod
@@ -135,7 +140,7 @@ class AgentSide(ABC):
         self._actions.append(ev.Request(turn.id, messages))
         self._await_sound(now)
 
-    def _say_phrase(self, kind: Kind, text: str, now: int) -> None:
+    def _say_phrase(self, kind: Kind, text: str, now: int, then: Deed | None = None) -> None:
         """Say one of the fixed phrases, instead of whatever is being said or made."""
         if self._agent is not None:
             self._drop_agent(now)
@@ -146,7 +151,7 @@ class AgentSide(ABC):
         self._user = None
         turn = self._new_turn(kind, now)
         turn.sentences.append(Sentence(text))
-        turn.complete = True
+        turn.complete, turn.then = True, then
         self.state = State.GREETING if kind is Kind.GREETING else State.SPEAKING
         self._flush(turn, now)
 
@@ -159,7 +164,7 @@ class AgentSide(ABC):
         whole, _ = cut.position()
         left = cut.sentences[whole:]
         if not left and cut.complete:
-            self._listen(now)
+            self._after_playout(cut, now)
             return
         known = " ".join(s.text for s in left)
         cut.replaced = True  # for the model its sentence stands once; for us when it was heard
@@ -170,7 +175,7 @@ class AgentSide(ABC):
         turn = self._new_turn(cut.kind, now)
         turn.answers, turn.resumes = cut.answers, cut
         turn.sentences = [Sentence(s.text) for s in left]
-        turn.complete, turn.broken = cut.complete, cut.broken
+        turn.complete, turn.broken, turn.then = cut.complete, cut.broken, cut.then
         self.state = State.GREETING if cut.kind is Kind.GREETING else State.SPEAKING
         if not cut.complete:
             turn.requested_ns = now
@@ -203,10 +208,17 @@ class AgentSide(ABC):
             case ev.ReplySentence(text=text):
                 turn.sentences.append(Sentence(text))
                 self._flush(turn, now)
+            case ev.ReplyTool(call=call):
+                policy = self.policy
+                turn.then = turn.then or deed(
+                    call.name, call.arguments, policy.may_hang_up, policy.destinations
+                )
             case ev.ReplyDone():
                 turn.complete = True
                 if turn.sentences:
                     self._flush(turn, now)
+                elif turn.then is not None:
+                    self._do(turn.then, now)
                 elif turn.resumes is not None:  # nothing was left to say
                     self._drop_agent(now)
                     self._listen(now)
@@ -253,7 +265,7 @@ class AgentSide(ABC):
             case Kind.MENU:
                 self._menu_over(now)
             case Kind.TRANSFER:
-                self._transfer(now)
+                self._transfer(now, turn.then)
             case _:
                 self._listen(now)
 
@@ -318,10 +330,14 @@ class AgentSide(ABC):
         if turn.kind is Kind.GOODBYE:
             self._end(now, hangup="goodbye")
         elif turn.kind is Kind.TRANSFER:
-            self._transfer(now)
+            self._transfer(now, turn.then)
         elif turn.kind is Kind.MENU:
             self._menu_over(now)
         elif turn.broken:
             self._failed(now)
+        elif turn.then is not None and turn.then.hang_up:
+            self._end(now, hangup="tool")
+        elif turn.then is not None:
+            self._transfer(now, turn.then)
         else:
             self._listen(now)

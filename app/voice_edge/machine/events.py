@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 # --- events from the line ---
 
@@ -93,6 +95,20 @@ class ReplySentence:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model yields beside text: it wants something done."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTool:
+    turn_id: int
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyDone:
     turn_id: int
 
@@ -155,6 +171,7 @@ Event = (
     | TranscriptFailed
     | FirstToken
     | ReplySentence
+    | ReplyTool
     | ReplyDone
     | ReplyFailed
     | SentenceAudio

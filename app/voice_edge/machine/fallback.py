@@ -11,6 +11,7 @@ from .agent_side import State
 from .patience import PatientSide
 from .policy import Policy
 from .timers import Timer
+from .tools import Deed
 from .turns import Kind
 
 KEY_HUMAN = "1"
@@ -24,6 +25,7 @@ class FallbackSide(PatientSide):
         super().__init__(policy)
         self._menu_said = False
         self.transferring = False
+        self._asked = False  # the transfer is the model's wish
 
     def _fall_back(self, now: int) -> None:
         policy = self.policy
@@ -62,18 +64,27 @@ class FallbackSide(PatientSide):
             self._segment = None
             self._timers.disarm(Timer.SEGMENT, Timer.BARGE)
 
-    def _transfer(self, now: int) -> None:
+    def _do(self, then: Deed, now: int) -> None:
+        if then.hang_up:
+            self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)
+            return
+        self._say_phrase(Kind.TRANSFER, self.policy.transfer_phrase, now, then)
+
+    def _transfer(self, now: int, then: Deed | None) -> None:
         """From here on the caller is the human's: what is said is not for us."""
         self._drop_segment()
         self._listen(now)
         self._timers.disarm(Timer.IDLE)
         self.transferring = True
         self.state = State.THINKING
-        self._actions.append(ev.Transfer(self.policy.transfer))
+        self._asked = then is not None
+        self._actions.append(ev.Transfer(self.policy.transfer if then is None else then.target))
 
     def _transferred(self, event: ev.Transferred, now: int) -> None:
         self.transferring = False
         if event.done:
             self._end(now, hangup="transferred")
+        elif self._asked:  # by the model, which still works
+            self._failed(now)
         else:
             self._say_phrase(Kind.GOODBYE, self.policy.goodbye, now)

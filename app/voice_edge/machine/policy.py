@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..settings import Settings
+from .tools import Destination
 from .turns import normalised
 
 _NS = 1_000_000_000
@@ -35,6 +36,8 @@ class Policy:
     menu_ns: int = 10 * _NS  # for a key
     transfer: str = ""  # SIP URI of a human; empty: none
     transfer_phrase: str = ""
+    may_hang_up: bool = False  # the model
+    destinations: tuple[Destination, ...] = ()  # of its transfers
     playout_slack_ns: int  # beyond the length of what is queued, before the turn is given up
     settle_ns: int = 500 * _MS  # the core reports a clear within a tick; then the clock decides
     idle_ns: int
@@ -47,7 +50,11 @@ class Policy:
     def phrases(self) -> tuple[str, ...]:
         """What is said word for word, and so can be synthesised before any call."""
         phrases = (self.greeting, self.apology, self.reprompt, self.goodbye, *self.fillers)
-        return (*phrases, self.menu, self.transfer_phrase) if self.transfer else phrases
+        return (
+            (*phrases, self.menu, self.transfer_phrase)
+            if self.transfer or self.destinations
+            else phrases
+        )
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -72,6 +79,10 @@ class Policy:
             menu_ns=int(a.fallback.menu_s * _NS),
             transfer=a.fallback.transfer or "",
             transfer_phrase=a.fallback.transfer_phrase,
+            may_hang_up=a.tools.hang_up,
+            destinations=tuple(
+                Destination(t.name, t.description, t.target) for t in a.tools.transfer
+            ),
             playout_slack_ns=int((settings.llm.total_s + settings.tts.total_s) * _NS),
             idle_ns=int(a.idle_s * _NS),
             idle_reprompts=a.idle_reprompts,

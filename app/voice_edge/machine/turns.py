@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .events import Message
+from .tools import Deed
 
 # What is heard is counted at this rate, whatever the line's is.
 COUNT_RATE = 8_000
@@ -104,6 +105,7 @@ class AgentTurn:
     said: int = 0  # sentences handed to synthesis
     complete: bool = False  # no further sentence will come
     ended: bool = False  # EndReply or FinishPlayout was asked for
+    then: Deed | None = None  # done once all was heard
     broken: bool = False  # a server failed half-way: the apology follows
     requested_ns: int | None = None
     first_token_ns: int | None = None

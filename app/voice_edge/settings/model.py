@@ -182,6 +182,23 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferTool:
+    """Whom the model may put callers through to."""
+
+    name: str = setting(kind="text")
+    description: str = setting(kind="text")
+    target: str = setting(kind="sip_uri", private=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What the model may do beside talking."""
+
+    hang_up: bool = setting(False)
+    transfer: tuple[TransferTool, ...] = setting(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     language: str = setting("en", kind="text")
     system_prompt: str = setting(kind="text")
@@ -207,6 +224,7 @@ class Agent:
     max_call_s: float = setting(1_800.0, low=10, high=86_400)
     history_turns: int = setting(40, low=2, high=1_000)
     fallback: Fallback = _field(default_factory=Fallback)
+    tools: Tools = _field(default_factory=Tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

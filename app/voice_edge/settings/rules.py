@@ -72,6 +72,14 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             "leads nowhere without agent.fallback.transfer",
             "Name whom key 1 leads to, or leave the menu out",
         )
+    names = [t.name for t in s.agent.tools.transfer]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield (
+                f"agent.tools.transfer[{index}].name",
+                f"{name!r} is taken",
+                "Name each differently: the model chooses by it",
+            )
     if s.service.admission == "fallback" and fallback.transfer is None:
         yield (
             "service.admission",
