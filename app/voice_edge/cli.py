@@ -44,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from .update import commands as update
 
             return update.main(rest)
+        if arguments.command == "calls":
+            from . import calls
+
+            return calls.main(rest)
         if arguments.command == "demo":
             try:
                 demo = importlib.import_module("voice_edge.demo")
@@ -91,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, checker):
         command.add_argument("--config", type=Path, required=True, help="settings (TOML)")
     commands.add_parser("demo", help="a call on this machine, from end to end", add_help=False)
+    commands.add_parser("calls", help="calls that are over: list, show", add_help=False)
     what = "appliance: check, install, schedule, rollback, status"
     commands.add_parser("update", help=what, add_help=False)
     for name, what in APPLIANCE.items():
