@@ -18,6 +18,7 @@ from .metrics import CallMetrics, exposition, serving
 from .phrases import PhraseCache
 from .ports import EngineLike
 from .process import freeze_heap, notify
+from .quota import prune
 from .servers import pools
 from .settings import Settings
 from .settings.stock import stock_library
@@ -164,6 +165,7 @@ class Service:
         settings = self._settings
         if settings.recording.dir is not None:
             settings.recording.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._keep_quota()
         async with contextlib.AsyncExitStack() as stack:
             llm, tts, stt = self._pools = pools(settings)
             for pool in self._pools:
@@ -321,6 +323,12 @@ class Service:
         finally:
             underruns = session.figures.get("playout_underruns", 0)
             self._metrics.observe(session.machine.history, underruns)
+            await self._keep_quota()
+
+    async def _keep_quota(self) -> None:
+        where = self._settings.recording
+        if where.dir is not None and where.quota_mb is not None:
+            await asyncio.to_thread(prune, where.dir, where.quota_mb * 1_000_000)
 
     async def _finish_calls(self) -> None:
         if not self._calls:

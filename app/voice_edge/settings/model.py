@@ -121,6 +121,7 @@ class Sip:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     dir: Path | None = setting(None, kind="dir")
+    quota_mb: int | None = setting(None, low=1, high=100_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

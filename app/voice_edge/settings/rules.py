@@ -63,6 +63,12 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             "is not shorter than agent.max_call_s",
             "Choose a shorter idle time, or the caller is never asked",
         )
+    if s.recording.quota_mb is not None and s.recording.dir is None:
+        yield (
+            "recording.quota_mb",
+            "is set without recording.dir",
+            "Name the folder of the recordings, or leave the quota out",
+        )
     if s.metrics.port and s.metrics.port in (s.sip.port, s.sip.tls.port):
         yield "metrics.port", f"{s.metrics.port} is a port of SIP as well", "Use 9464, or another"
     fallback = s.agent.fallback
