@@ -25,6 +25,7 @@ def make(*, tester: str, address: str, models: str, key: str, patience: float) -
             "system_prompt": "You are at the telephone help desk.",
             "greeting": GREETING,
             "idle_s": 120.0,
+            "patience_s": 60.0,
             "answer_deadline_s": 2 * wait_s,
         },
         "llm": {"url": models, "model": "scripted", **deadlines},
