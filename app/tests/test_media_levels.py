@@ -17,6 +17,7 @@ GIVEN = """
 [media]
 chunk_ms = 100
 echo_guard = true
+noise_suppression = true
 [media.gain]
 enabled = true
 target_dbov = -20
@@ -46,9 +47,20 @@ def test_what_cannot_be_is_named(table: str, line: str, key: str) -> None:
 
 def test_the_engine_is_told() -> None:
     names = ["gain", "gain_target_dbov", "gain_max_db", "voice_level_db", "background"]
-    names += ["background_level_db", "duck_db", "chunk_ms", "echo_guard"]
+    names += ["background_level_db", "duck_db", "chunk_ms", "echo_guard", "noise_suppression"]
     options = engine_options(loads(MINIMAL + GIVEN))
-    assert [options[n] for n in names] == [True, -20.0, 12.0, -3.0, "noise", -6.0, -9.0, 100, True]
+    assert [options[n] for n in names] == [
+        True,
+        -20.0,
+        12.0,
+        -3.0,
+        "noise",
+        -6.0,
+        -9.0,
+        100,
+        True,
+        True,
+    ]
 
 
 def test_portions_that_are_not_whole_frames_are_named_by_check(tmp_path: Path) -> None:

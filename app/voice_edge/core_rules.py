@@ -38,6 +38,7 @@ _KEYS = {
     "srtp": "media.srtp",
     "chunk_ms": "media.chunk_ms",
     "echo_guard": "media.echo_guard",
+    "noise_suppression": "media.noise_suppression",
     "gain": "media.gain.enabled",
     "gain_target_dbov": "media.gain.target_dbov",
     "gain_max_db": "media.gain.max_db",

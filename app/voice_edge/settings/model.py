@@ -164,6 +164,7 @@ class Media:
     comfort_noise: bool = setting(False)
     chunk_ms: int = setting(20, low=20, high=400)
     echo_guard: bool = setting(False)
+    noise_suppression: bool = setting(False)
     playout_max_s: float = setting(120.0, low=5, high=600)
     cores: tuple[int, ...] = setting((), low=0, high=1_023)
     priority: int | None = setting(None, low=1, high=99)

@@ -204,9 +204,11 @@ fn hearing(calls: usize) -> Outcome<()> {
     let plain = ListenChange::default;
     let guard = || ListenChange { echo_guard: Some(true), ..plain() };
     type Change<'a> = &'a dyn Fn() -> ListenChange;
-    let kinds: [(&str, Change, bool); 4] = [
+    let quiet = || ListenChange { noise_suppression: Some(true), ..plain() };
+    let kinds: [(&str, Change, bool); 5] = [
         ("hearing", &plain, false),
         ("hearing, echo guard", &guard, false),
+        ("hearing, noise suppression", &quiet, false),
         ("hearing an echo", &plain, true),
         ("hearing an echo, echo guard", &guard, true),
     ];

@@ -38,7 +38,7 @@ impl<'a> Input<'a> {
 
 fn call(input: &mut Input, banks: &mut [Bank; 2]) -> Result<Vec<u8>, Box<dyn Error>> {
     let rate = Rate::of_hz(input.number()?).ok_or("no such rate")?;
-    let (guard, _denoise) = (input.number()? != 0, input.number()? != 0);
+    let (guard, denoise) = (input.number()? != 0, input.number()? != 0);
     let frames = input.number()? as usize;
     let caller = input.samples(frames * rate.frame())?;
     let sent = input.samples(frames * rate.frame())?;
@@ -46,7 +46,11 @@ fn call(input: &mut Input, banks: &mut [Bank; 2]) -> Result<Vec<u8>, Box<dyn Err
     let slot = bank.open().ok_or("no slot")?;
     let mut listener = Listener::new(GainConfig::default(), VadConfig::default(), 300, true);
     listener.set_rate(rate);
-    let change = ListenChange { echo_guard: Some(guard), ..Default::default() };
+    let change = ListenChange {
+        echo_guard: Some(guard),
+        noise_suppression: Some(denoise),
+        ..Default::default()
+    };
     listener.change(&mut Refit::new(change));
     let (mut events, mut out) = (Vec::new(), Vec::new());
     let mut heard: Vec<i16> = Vec::new();

@@ -66,6 +66,8 @@ pub struct EngineConfig {
     pub delivery: Delivery,
     /// Whether the agent's voice that comes back over the line counts as silence; a call may differ.
     pub echo_guard: bool,
+    /// Whether steady noise is taken out ahead of voice activity and hand-over; a call may differ.
+    pub noise_suppression: bool,
     /// Levels of the agent's voice and of what is behind it.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -119,6 +121,7 @@ impl Default for EngineConfig {
             gain: GainConfig::default(),
             delivery: Delivery::default(),
             echo_guard: false,
+            noise_suppression: false,
             mixer: MixerConfig::default(),
             background: None,
             jitter_min_ms: 20,

@@ -371,6 +371,7 @@ fn media_config(config: &EngineConfig) -> MediaConfig {
         gain: config.gain,
         delivery: config.delivery,
         echo_guard: config.echo_guard,
+        noise_suppression: config.noise_suppression,
         mixer: config.mixer,
         background: config.background.clone(),
         max_calls: config.max_calls,

@@ -160,7 +160,7 @@ impl EngineConfig {
         jitter_max_ms=200, media_timeout_s=30.0, media_timeout_dtx_s=None, dtmf="auto", playout_max_s=120.0, media_cores=Vec::new(), media_priority=None, guard=None,
         srtp="off", gain=false, gain_target_dbov=-26.0, gain_max_db=18.0, voice_level_db=0.0,
         background="none", background_level_db=0.0, duck_db=-12.0, vad_onnxruntime=None,
-        delivery="speech", chunk_ms=20, echo_guard=false))]
+        delivery="speech", chunk_ms=20, echo_guard=false, noise_suppression=false))]
     // Keyword arguments of Python, one for each setting.
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -216,6 +216,7 @@ impl EngineConfig {
         delivery: &str,
         #[pyo3(from_py_with = whole)] chunk_ms: i64,
         echo_guard: bool,
+        noise_suppression: bool,
     ) -> PyResult<Self> {
         let inner = Config {
             bind: address(py, "bind", bind)?,
@@ -280,6 +281,7 @@ impl EngineConfig {
                 chunk_ms: ranged(py, "chunk_ms", chunk_ms)?,
             },
             echo_guard,
+            noise_suppression,
             background: named(py, background)?,
             guard: guard.map(|g| g.get().inner.clone()).unwrap_or_default(),
         };
@@ -503,6 +505,11 @@ impl EngineConfig {
     #[getter]
     fn echo_guard(&self) -> bool {
         self.inner.echo_guard
+    }
+
+    #[getter]
+    fn noise_suppression(&self) -> bool {
+        self.inner.noise_suppression
     }
 
     #[getter]

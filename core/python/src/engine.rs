@@ -289,7 +289,7 @@ impl Engine {
         self.inner.set_background(call, background).map_err(|e| raise(py, &e))
     }
 
-    #[pyo3(signature = (call, delivery, chunk_ms, echo_guard))]
+    #[pyo3(signature = (call, delivery, chunk_ms, echo_guard, noise_suppression))]
     fn listen(
         &self,
         py: Python<'_>,
@@ -297,11 +297,13 @@ impl Engine {
         delivery: Option<&str>,
         #[pyo3(from_py_with = maybe_whole)] chunk_ms: Option<i64>,
         echo_guard: Option<bool>,
+        noise_suppression: Option<bool>,
     ) -> PyResult<()> {
         let change = ListenChange {
             what: delivery.map(|d| delivered(py, d)).transpose()?,
             chunk_ms: chunk_ms.map(|ms| ranged(py, "chunk_ms", ms)).transpose()?,
             echo_guard,
+            noise_suppression,
         };
         self.inner.listen(call, change).map_err(|e| raise(py, &e))
     }

@@ -30,7 +30,7 @@ async def test_every_frame_and_a_call_that_wants_them_in_portions(
     out, into = await Pair(agent, await start_engine(vad=False)).connect()
     frames = await portions(out, 20)
     assert {len(event.pcm) for event in frames} == {320}
-    out.listen(chunk_ms=100, echo_guard=True)
+    out.listen(chunk_ms=100, echo_guard=True, noise_suppression=True)
     assert [len(event.pcm) for event in await portions(out, 30)][-5:] == [1600] * 5
     with pytest.raises(ConfigError, match=r"^chunk_ms: "):
         out.listen(chunk_ms=30)

@@ -269,6 +269,7 @@ class Call(InDialog):
         delivery: Literal["speech", "frames"] | None = None,
         chunk_ms: int | None = None,
         echo_guard: bool | None = None,
+        noise_suppression: bool | None = None,
     ) -> None:
         """Hears the far end in another way than `EngineConfig` says, from the next tick on.
 
@@ -278,13 +279,14 @@ class Call(InDialog):
             delivery: "speech" or "frames", as ``EngineConfig.delivery``.
             chunk_ms: as ``EngineConfig.chunk_ms``.
             echo_guard: as ``EngineConfig.echo_guard``.
+            noise_suppression: as ``EngineConfig.noise_suppression``.
 
         Raises:
             ConfigError: a value that cannot be.
             CallGone: the call has ended, or has no audio yet.
         """
         self._raise_if_ended()
-        self._native.listen(self._id, delivery, chunk_ms, echo_guard)
+        self._native.listen(self._id, delivery, chunk_ms, echo_guard, noise_suppression)
 
     async def send_dtmf(self, digits: str, *, duration_ms: int = 160, gap_ms: int = 80) -> None:
         """Sends keys and returns when all are sent.

@@ -49,6 +49,8 @@ pub struct MediaConfig {
     pub delivery: Delivery,
     /// Whether echoes of the agent count as silence, until a call is told otherwise.
     pub echo_guard: bool,
+    /// Whether steady noise is taken out of callers' audio, until a call is told otherwise.
+    pub noise_suppression: bool,
     /// Levels of what is sent.
     pub mixer: MixerConfig,
     /// What every call begins with behind the agent.
@@ -103,6 +105,7 @@ impl Default for MediaConfig {
             gain: GainConfig::default(),
             delivery: Delivery::default(),
             echo_guard: false,
+            noise_suppression: false,
             mixer: MixerConfig::default(),
             background: None,
             max_calls: 200,

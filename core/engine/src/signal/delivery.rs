@@ -65,4 +65,6 @@ pub struct Change {
     pub chunk_ms: Option<u32>,
     /// Whether echoes of the agent count as silence.
     pub echo_guard: Option<bool>,
+    /// Whether steady noise is taken out ahead of voice activity and hand-over.
+    pub noise_suppression: Option<bool>,
 }

@@ -3,6 +3,7 @@
 //! tick runs it, and so do comparisons with the reference (examples/parity.rs).
 
 use super::delivery::{Change, Delivery, What};
+use super::denoise::Denoise;
 use super::echo_guard::EchoGuard;
 use super::gain::{Gain, GainConfig};
 use super::prefetch::prefetch;
@@ -15,6 +16,7 @@ pub struct Listener {
     gain: Gain,
     ear: Ear,
     guard: Option<Box<EchoGuard>>,
+    denoise: Option<Box<Denoise>>,
 }
 
 /// A change with what it needs, made outside of the tick. Afterwards it holds what is to be freed.
@@ -22,13 +24,15 @@ pub struct Listener {
 pub struct Refit {
     change: Change,
     guard: Option<Box<EchoGuard>>,
+    denoise: Option<Box<Denoise>>,
 }
 
 impl Refit {
     /// Allocates what the change adds.
     pub fn new(change: Change) -> Refit {
         let guard = change.echo_guard.unwrap_or(false).then(Box::default);
-        Refit { change, guard }
+        let denoise = change.noise_suppression.unwrap_or(false).then(Box::default);
+        Refit { change, guard, denoise }
     }
 }
 
@@ -36,7 +40,7 @@ impl Listener {
     /// Nothing heard yet; as [`Ear::new`].
     pub fn new(gain: GainConfig, vad: VadConfig, preroll_ms: u32, wideband: bool) -> Listener {
         let ear = Ear::new(vad, preroll_ms, wideband);
-        Listener { gain: Gain::new(gain), ear, guard: None }
+        Listener { gain: Gain::new(gain), ear, guard: None, denoise: None }
     }
 
     /// As a call begins by its settings.
@@ -44,6 +48,7 @@ impl Listener {
         let mut listener = Listener::new(cfg.gain, cfg.vad, cfg.preroll_ms, cfg.wideband);
         listener.ear.set_delivery(cfg.delivery);
         listener.guard = cfg.echo_guard.then(Box::default);
+        listener.denoise = cfg.noise_suppression.then(Box::default);
         listener
     }
 
@@ -54,7 +59,7 @@ impl Listener {
 
     /// Another way of hearing from now on.
     pub fn change(&mut self, refit: &mut Refit) {
-        let Refit { change, guard } = refit;
+        let Refit { change, guard, denoise } = refit;
         let Delivery { what, chunk_ms } = self.ear.delivery();
         self.ear.set_delivery(Delivery {
             what: change.what.unwrap_or(what),
@@ -63,6 +68,9 @@ impl Listener {
         // One that is there knows the line.
         if change.echo_guard.is_some_and(|on| on != self.guard.is_some()) {
             std::mem::swap(&mut self.guard, guard);
+        }
+        if change.noise_suppression.is_some_and(|on| on != self.denoise.is_some()) {
+            std::mem::swap(&mut self.denoise, denoise);
         }
     }
 
@@ -85,6 +93,13 @@ impl Listener {
 
     /// Takes a decoded frame whose first sample arrived at `at_ns`. Gives a window when one is full.
     pub fn hear(&mut self, frame: &[i16], at_ns: u64) -> Option<&[f32]> {
+        if let Some(denoise) = &mut self.denoise {
+            let mut heard = [0i16; MAX_FRAME];
+            let heard = heard.get_mut(..frame.len())?;
+            self.gain.run(frame, heard);
+            denoise.run(heard);
+            return self.ear.hear(heard, at_ns.saturating_sub(Denoise::DELAY_NS));
+        }
         if !self.gain.enabled() {
             self.gain.measure(frame);
             return self.ear.hear(frame, at_ns);

@@ -3,6 +3,7 @@
 
 pub mod background;
 pub mod delivery;
+pub mod denoise;
 pub mod echo_guard;
 pub mod gain;
 pub mod level;

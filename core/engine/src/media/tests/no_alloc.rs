@@ -64,8 +64,14 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
     // Every caller talks all the time, by a threshold nothing stays below.
     let vad = VadConfig { threshold: 0.0, release: 0.0, ..VadConfig::default() };
     let gain = GainConfig { enabled: true, ..GainConfig::default() };
-    let cfg =
-        MediaConfig { vad, gain, media_timeout_s: 1.0, echo_guard: true, ..MediaConfig::default() };
+    let cfg = MediaConfig {
+        vad,
+        gain,
+        media_timeout_s: 1.0,
+        echo_guard: true,
+        noise_suppression: true,
+        ..MediaConfig::default()
+    };
     let noise = Background::noise().unwrap();
     let (out, mut inbox) = rings(CALLS, Arc::clone(&garbage), Arc::new(AtomicU64::new(0)));
     let waker = Arc::new(Waker::new().unwrap());
@@ -148,6 +154,7 @@ fn hundreds_of_ticks_of_busy_calls_touch_no_heap() {
                     what: Some(if frames { Delivered::Frames } else { Delivered::Speech }),
                     chunk_ms: Some(if frames { 60 } else { 20 }),
                     echo_guard: Some(!frames),
+                    noise_suppression: Some(!frames),
                 };
                 let refit = Box::new(Refit::new(change));
                 commands.push(Command::Listen { place, call, refit }).unwrap();
