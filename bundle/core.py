@@ -89,6 +89,12 @@ def build(arch: Arch, base: Path) -> Core:
     return core
 
 
+def made(arch: Arch, base: Path) -> Core | None:
+    """The core for ``arch`` if this content of the checkout was compiled already."""
+    core = Core(base / "core" / f"{arch.name}-{_key(arch)}")
+    return core if (core.folder / FACTS).exists() else None
+
+
 def _key(arch: Arch) -> str:
     digest = hashlib.sha256(arch.name.encode())
     for target, machine in (("build", trees.BUILDER), ("sysroot", ARCHES["aarch64"])):

@@ -366,9 +366,8 @@ def test_engine_options_take_every_setting() -> None:
     new = next(node for node in config.body if isinstance(node, ast.FunctionDef))
     known = {argument.arg for argument in new.args.kwonlyargs}
     assert options.keys() <= known
-    # The guard has a table of its own; the agent follows no REFER yet; no table chooses the VAD's use, nor what of
-    # the caller's audio is told: the machine takes speech.
-    assert known - options.keys() == {"delivery", "guard", "transfer_requests", "vad"}
+    # The guard has a table of its own; the agent follows no REFER yet.
+    assert known - options.keys() == {"guard", "transfer_requests"}
 
 
 # --- check ---

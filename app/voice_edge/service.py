@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from . import hearing
 from .adapters import LlmPool, SttPool, TtsPool
 from .call import CallSession, Servers
 from .callers import first_acl, keep_acl
@@ -91,6 +92,7 @@ def engine_options(settings: Settings) -> dict[str, Any]:
         "background": media.mix.background,
         "background_level_db": media.mix.background_db,
         "duck_db": media.mix.duck_db,
+        **hearing.engine_options(settings),
     }
 
 
@@ -140,6 +142,7 @@ class Service:
         self._at_once = asyncio.Event()
         self._draining = False
         self._calls: dict[asyncio.Task[None], CallSession] = {}
+        self._hearing = hearing.Hearing(settings)
         self._trunks = Trunks(settings)
         self._tls = TlsFiles(settings)
         self._engine: EngineLike | None = None
@@ -240,6 +243,7 @@ class Service:
             await asyncio.gather(
                 filler, *probes, acl, passwords, telling, acceptor, return_exceptions=True
             )
+            self._hearing.close()
             _log.info("stopped: %s", figures)
 
     async def _drain(self, engine: EngineLike) -> None:
@@ -304,7 +308,7 @@ class Service:
                 self._metrics.refused[down] += 1
                 continue
             fallen = bool(down) and self._settings.service.admission == "fallback"
-            session = CallSession(call, servers, policy, fallen=fallen)
+            session = CallSession(self._hearing.hear(call), servers, policy, fallen=fallen)
             task = asyncio.create_task(self._session(session, call))
             self._calls[task] = session
             task.add_done_callback(lambda done: self._calls.pop(done, None))

@@ -156,6 +156,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
+    path: str = setting("core", choices=("core", "python"))
     jitter_min_ms: int = setting(20, low=20, high=500)
     jitter_max_ms: int = setting(200, low=20, high=1_000)
     timeout_s: float = setting(30.0, low=1, high=3_600)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .model import Settings
+from .reference import missing_reference
 from .stock import stock_library
 
 
@@ -38,6 +39,12 @@ def cross_checks(s: Settings) -> Iterator[tuple[str, str, str]]:
             "vad.backend",
             "the Python package onnxruntime is not installed",
             'Install it, name a libonnxruntime.so as vad.onnxruntime, or write "kernel"',
+        )
+    if s.media.path == "python" and (package := missing_reference()):
+        yield (
+            "media.path",
+            f"the Python package {package} is not found",
+            'Run from a checkout with PYTHONPATH=. and its .venv, or write "core"',
         )
     if s.media.jitter_min_ms > s.media.jitter_max_ms:
         yield (

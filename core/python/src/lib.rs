@@ -13,6 +13,7 @@ mod engine;
 mod errors;
 mod events;
 mod guard;
+mod kernel;
 mod number;
 mod recorded;
 mod stats;
@@ -60,6 +61,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::guard::GuardConfig;
+    #[pymodule_export]
+    use super::kernel::speech_probabilities;
     #[pymodule_export]
     use super::recorded::Recorded;
     #[pymodule_export]
