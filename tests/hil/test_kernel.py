@@ -21,9 +21,9 @@ from tools.cache import cache_dir
 from voicecore import _core
 
 AARCH64 = ARCHES["aarch64"]
-CALLS = (1, 7, 33)
+CALLS = (1, 7, 17)
 """One vector's lanes are 4: less than one, one and a part, several tiles."""
-WINDOWS = 6
+WINDOWS = 3
 LENGTHS = {8000: 256, 16000: 512}
 INSIDE = """
 import json, sys
