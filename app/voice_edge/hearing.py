@@ -13,7 +13,7 @@ from .settings import Settings
 def engine_options(settings: Settings) -> dict[str, Any]:
     """What the core is told beside its other settings: for the Python path it does nothing but to tell every frame."""
     if settings.media.path == "core":
-        return {"delivery": "speech", "vad": True}
+        return {}
     off = dict.fromkeys(("vad", "gain", "echo_guard"), False)
     return {"delivery": "frames", "chunk_ms": 20, **off}
 
