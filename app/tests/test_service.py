@@ -366,7 +366,7 @@ def test_engine_options_take_every_setting() -> None:
     new = next(node for node in config.body if isinstance(node, ast.FunctionDef))
     known = {argument.arg for argument in new.args.kwonlyargs}
     assert options.keys() <= known
-    # The guard has a table of its own; the agent follows no REFER yet; delivery and the VAD's use follow from media.path.
+    # The guard has a table of its own; the agent follows no REFER yet; media.path decides about the other two.
     assert known - options.keys() == {"delivery", "guard", "transfer_requests", "vad"}
 
 
