@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// Functions of PJLIB and the shim that c/world.c stands in for, in these programs only.
-const WRAPPED: [&str; 11] = [
+const WRAPPED: [&str; 12] = [
     "vc_emit",
     "pj_get_timestamp",
     "pj_gettimeofday",
@@ -18,6 +18,7 @@ const WRAPPED: [&str; 11] = [
     "pj_sock_sendto",
     "pj_sock_send",
     "pj_sock_connect",
+    "pj_sock_getsockname",
 ];
 
 fn main() -> ExitCode {

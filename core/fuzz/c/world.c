@@ -72,6 +72,7 @@ void vcf_begin(void)
 {
     unique = random_state = sent_count = asked_count = 0;
     kept[0].len = kept[1].len = 0;
+    vcf_same();
 }
 
 void vcf_resolve(void)

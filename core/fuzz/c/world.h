@@ -17,6 +17,7 @@ typedef struct vcf_left {
 
 /* A new input: identifiers and random numbers begin anew, time goes on. */
 void vcf_begin(void);
+void vcf_same(void); /* same.c */
 
 /* A datagram for the endpoint's UDP transport, from one of a few addresses. */
 void vcf_datagram(const uint8_t *data, size_t len, uint32_t source);

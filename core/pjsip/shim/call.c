@@ -168,19 +168,28 @@ void vc_calls_reap(vc_endpoint *ep)
     }
 }
 
-/* A session can end before its INVITE does (a PRACK that nobody answers): without CANCEL and a deadline the
- * transaction, and the dialog with it, would wait for a final answer as long as the process lives (RFC 3261, 9.1). */
+/* A session can end before an INVITE of ours does (a PRACK that nobody answers; our re-INVITE in a call of either side):
+ * without CANCEL and a deadline the transaction, and the dialog with it, would wait for a final answer as long as the
+ * process lives (RFC 3261, 9.1). */
 static void end_pending_invite(const pjsip_inv_session *inv)
 {
     pjsip_transaction *tsx = inv->invite_tsx;
     pjsip_tx_data *cancel;
-    if (inv->role != PJSIP_ROLE_UAC || tsx == NULL || tsx->state != PJSIP_TSX_STATE_PROCEEDING) {
+    if (tsx == NULL || tsx->role != PJSIP_ROLE_UAC || tsx->state != PJSIP_TSX_STATE_PROCEEDING) {
         return;
     }
     if (!inv->cancelling && pjsip_endpt_create_cancel(vc_ep->sip, tsx->last_tx, &cancel) == PJ_SUCCESS) {
         pjsip_endpt_send_request(vc_ep->sip, cancel, -1, NULL, NULL);
     }
     pjsip_tsx_set_timeout(tsx, pjsip_cfg()->tsx.td);
+}
+
+/* The same for one that had no answer when the session ended: a provisional one stops its last timer. */
+static void end_late_invite(pjsip_transaction *tsx)
+{
+    if (tsx->role == PJSIP_ROLE_UAC && tsx->method.id == PJSIP_INVITE_METHOD && tsx->timeout_timer.id == 0) {
+        pjsip_tsx_set_timeout(tsx, pjsip_cfg()->tsx.td);
+    }
 }
 
 static void on_disconnected(vc_call *call, const pjsip_event *e)
@@ -286,6 +295,9 @@ static void on_tsx(pjsip_inv_session *inv, pjsip_transaction *tsx, pjsip_event *
     if (vc_ep && tsx->role == PJSIP_ROLE_UAC && pj_strcmp2(name, "INFO") == 0) {
         vc_info_answered(call, tsx);
         return;
+    }
+    if (inv->state == PJSIP_INV_STATE_DISCONNECTED && tsx->state == PJSIP_TSX_STATE_PROCEEDING) {
+        end_late_invite(tsx);
     }
     if (call) {
         vc_offer_on_tsx(call, tsx, e);

@@ -5,7 +5,9 @@
  */
 #include "internal.h"
 
-#define AFTER_CALL_S 32 /* for the last NOTIFY of a call that has ended: 64*T1 */
+/* For what is left of a transfer whose call has ended. The peer's: as long as its subscription lasts unrefreshed. */
+#define AFTER_CALL_S 32 /* 64*T1 */
+#define PEER_AFTER_CALL_S 600
 
 static const pj_str_t REFER_TO = {"Refer-To", 8}, REFER_TO_SHORT = {"r", 1}, REPLACES = {"Replaces", 8};
 
@@ -73,7 +75,7 @@ static void on_limit(pj_timer_heap_t *heap, pj_timer_entry *entry)
 /* Nothing more is expected of it: it goes by itself if the peer does not end it. */
 static void limit_start(vc_transfer *transfer)
 {
-    pj_time_val limit = {AFTER_CALL_S, 0};
+    pj_time_val limit = {transfer->ours ? AFTER_CALL_S : PEER_AFTER_CALL_S, 0};
     if (transfer->limit.id == 0) {
         pj_timer_entry_init(&transfer->limit, 1, transfer, &on_limit);
         pjsip_endpt_schedule_timer(vc_ep->sip, &transfer->limit, &limit);
@@ -207,10 +209,12 @@ static int refer(vc_call *call, const pj_str_t *target)
                 pjsip_msg_add_hdr(tdata->msg,
                                   (pjsip_hdr *)pjsip_generic_string_hdr_create(tdata->pool, &name, &value));
             }
+            transfer->done = PJ_TRUE; /* the caller gets the error, hence no event */
             status = pjsip_xfer_send_request(sub, tdata);
+            transfer->done = PJ_FALSE;
         }
         if (status != PJ_SUCCESS) {
-            transfer->done = PJ_TRUE; /* the caller gets the error, hence no event */
+            transfer->done = PJ_TRUE;
             pjsip_evsub_terminate(sub, PJ_TRUE);
         }
     }
@@ -334,11 +338,24 @@ static int read_target(pjsip_rx_data *rdata, vc_event *event)
     return len > 0 ? 0 : PJSIP_SC_BAD_REQUEST;
 }
 
+/* Tells the peer; a subscription that cannot tell ends. */
+static pj_status_t notify(vc_transfer *transfer, pjsip_evsub_state state, int code)
+{
+    pjsip_evsub *sub = transfer->sub;
+    pjsip_tx_data *tdata;
+    pj_status_t status = pjsip_xfer_notify(sub, state, code, NULL, &tdata);
+    if (status == PJ_SUCCESS) {
+        return pjsip_xfer_send_request(sub, tdata); /* patches/0042 */
+    }
+    pjsip_evsub_terminate(sub, PJ_TRUE);
+    return status;
+}
+
 void vc_on_refer(pjsip_inv_session *inv, vc_call *call, pjsip_transaction *tsx, pjsip_rx_data *rdata)
 {
     vc_event event = {.kind = VC_EV_REFER};
+    vc_transfer *transfer;
     pjsip_evsub *sub;
-    pjsip_tx_data *tdata;
     int refused;
     if (call == NULL || call->told || inv->state != PJSIP_INV_STATE_CONFIRMED || !call->policy.refer) {
         answer_refer(inv, tsx, rdata, PJSIP_SC_DECLINE);
@@ -357,11 +374,13 @@ void vc_on_refer(pjsip_inv_session *inv, vc_call *call, pjsip_transaction *tsx, 
         answer_refer(inv, tsx, rdata, PJSIP_SC_BAD_REQUEST);
         return;
     }
-    transfer_new(call, sub, PJ_FALSE);
-    pjsip_xfer_accept(sub, rdata, PJSIP_SC_ACCEPTED, NULL);
-    if (pjsip_xfer_notify(sub, PJSIP_EVSUB_STATE_ACTIVE, PJSIP_SC_TRYING, NULL, &tdata) == PJ_SUCCESS) {
-        pjsip_xfer_send_request(sub, tdata);
+    transfer = transfer_new(call, sub, PJ_FALSE);
+    if (pjsip_xfer_accept(sub, rdata, PJSIP_SC_ACCEPTED, NULL) != PJ_SUCCESS) {
+        pjsip_evsub_terminate(sub, PJ_TRUE); /* it has no timer */
+        return;
     }
+    /* What was accepted is done, though the peer may not be told how it went. */
+    notify(transfer, PJSIP_EVSUB_STATE_ACTIVE, PJSIP_SC_TRYING);
     event.id = call->id;
     vc_emit(&event);
 }
@@ -370,21 +389,18 @@ void vc_on_refer(pjsip_inv_session *inv, vc_call *call, pjsip_transaction *tsx, 
 int vc_refer_status(vc_endpoint *ep, uint64_t id, uint32_t status)
 {
     vc_transfer *transfer = vc_ep == ep ? transfer_find(id, PJ_FALSE) : NULL;
-    pjsip_tx_data *tdata;
-    pj_status_t result;
     if (transfer == NULL) {
         return VC_ENOCALL;
     }
-    result = pjsip_xfer_notify(transfer->sub, status < 200 ? PJSIP_EVSUB_STATE_ACTIVE : PJSIP_EVSUB_STATE_TERMINATED,
-                               (int)status, NULL, &tdata);
-    return result == PJ_SUCCESS ? pjsip_xfer_send_request(transfer->sub, tdata) : result;
+    return notify(transfer, status < 200 ? PJSIP_EVSUB_STATE_ACTIVE : PJSIP_EVSUB_STATE_TERMINATED, (int)status);
 }
 
 void vc_transfer_call_over(vc_call *call)
 {
-    vc_transfer *transfer = transfer_find(call->id, PJ_TRUE);
-    if (transfer) {
-        limit_start(transfer);
+    for (vc_transfer *transfer = vc_ep->transfers; transfer; transfer = transfer->next) {
+        if (transfer->call == call->id) {
+            limit_start(transfer);
+        }
     }
 }
 

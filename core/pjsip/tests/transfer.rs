@@ -169,6 +169,37 @@ fn refer_of_the_peer_is_told_and_its_progress_notified() {
 }
 
 #[test]
+fn a_notify_that_is_provisionally_answered_has_not_failed() {
+    let mut s = Stage::new();
+    s.ep.set_policy(0, &Policy { refer: true, ..Policy::default() }).unwrap();
+    let (mut uac, call) = answered(&mut s);
+    uac.extra = "Refer-To: <sip:300@192.0.2.5>\r\n".to_owned();
+    s.send(uac.request("REFER", None));
+    assert_eq!(status(&s.receive()), 202);
+    let first = s.receive_line("NOTIFY");
+    reply(&s, &first, "100 Trying", "", None);
+    s.settle(Duration::from_millis(20));
+    reply(&s, &first, "200 OK", "", None);
+    s.settle(Duration::from_millis(20));
+    s.ep.refer_status(call, 200).unwrap();
+    assert!(body(&s.receive_line("NOTIFY")).starts_with("SIP/2.0 200"));
+}
+
+#[test]
+fn a_transfer_whose_peer_cannot_be_told_is_told_here_and_forgotten() {
+    let mut s = Stage::new();
+    s.ep.set_policy(0, &Policy { refer: true, ..Policy::default() }).unwrap();
+    let (mut uac, call) = answered(&mut s);
+    uac.extra = "Refer-To: <sip:300@192.0.2.5>\r\n".to_owned();
+    let refer = uac.request("REFER", None);
+    let own = format!("Contact: {}", header(&refer, "Contact"));
+    s.send(refer.replace(&own, "Contact: <tsip:nobody@192.0.2.9>"));
+    assert_eq!(status(&s.receive()), 202);
+    s.event(|e| matches!(e, SipEvent::Refer { .. }).then_some(()));
+    assert!(matches!(s.ep.refer_status(call, 200), Err(SipError::NoSuchCall(_))));
+}
+
+#[test]
 fn invite_with_replaces_names_the_call_it_takes_over() {
     let mut s = Stage::new();
     let (old, call) = answered(&mut s);
